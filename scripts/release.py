@@ -1,4 +1,5 @@
-"""Build the wheels of a release, the same bytes from the same commit, with a list of what they depend on.
+"""Build the wheels and the Helm chart of a release, the same bytes from the same commit, with a list of what the
+wheels depend on.
 
     scripts/release [--out FOLDER]      builds into dist/
     scripts/release --check             builds twice, in different places, and compares
@@ -10,11 +11,15 @@ size and name of each file.
 from __future__ import annotations
 
 import argparse
+import gzip
 import hashlib
+import io
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +31,7 @@ from sbom import NAME, make_sbom
 
 SBOM = Path("build/sboms") / f"{NAME}.cdx.json"
 """Where hatch_build.py looks for it."""
+CHART = Path("deploy/helm/muster")
 BUILT = ("server/muster_server/static", "trainer/muster/client/schema.py")
 """Made by the build, and not in git."""
 OTHER_PLACE = {"TZ": "Asia/Kathmandu", "LC_ALL": "et_EE.UTF-8", "PYTHONHASHSEED": "7"}
@@ -64,7 +70,7 @@ def files_of(names: Iterable[str]) -> Iterator[str]:
 
 
 def build(tree: Path, out: Path, time: int, variables: Mapping[str, str]) -> list[Path]:
-    """Build the wheels of the tree into `out`, and write the SBOM beside them; return the files."""
+    """Build the wheels and the chart of the tree into `out`, and write the SBOM beside them; return the files."""
     sbom = tree / SBOM
     sbom.parent.mkdir(parents=True, exist_ok=True)
     sbom.write_text(make_sbom(tree, time))
@@ -87,7 +93,22 @@ def build(tree: Path, out: Path, time: int, variables: Mapping[str, str]) -> lis
     (wheel,) = out.glob(f"{NAME.replace('-', '_')}-*.whl")
     beside = out / f"{'-'.join(wheel.name.split('-')[:2])}.cdx.json"
     shutil.copyfile(sbom, beside)
+    pack_chart(tree / CHART, out, time)
     return sorted(out.iterdir())
+
+
+def pack_chart(chart: Path, out: Path, time: int) -> None:
+    """Write the archive that `helm package` would, with all times that of the commit."""
+    (version,) = re.findall(r"^version: (\S+)$", (chart / "Chart.yaml").read_text(), re.MULTILINE)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for file in sorted(path for path in chart.rglob("*") if path.is_file()):
+            member = tarfile.TarInfo(f"{chart.name}/{file.relative_to(chart).as_posix()}")
+            member.size, member.mtime, member.mode = file.stat().st_size, time, 0o644
+            with file.open("rb") as content:
+                tar.addfile(member, content)
+    packed = gzip.compress(archive.getvalue(), mtime=time)
+    (out / f"{chart.name}-{version}.tgz").write_bytes(packed)
 
 
 def describe(files: Iterable[Path]) -> str:

@@ -13,6 +13,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,27 @@ def built(release: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) ->
     return Built(*release.check(tmp_path_factory.mktemp("release"), TIME, built=True))
 
 
+def test_the_chart_is_packed_as_helm_packs_one(built: Built) -> None:
+    (path,) = (file for file in built.files if file.suffix == ".tgz")
+    assert path.name == f"muster-{muster.__version__}.tgz"
+    chart = ROOT / "deploy/helm/muster"
+    with tarfile.open(path) as archive:
+        members = {member.name: member for member in archive.getmembers()}
+        assert {member.mtime for member in members.values()} == {TIME}
+        assert {
+            name: file.read() for name in members if (file := archive.extractfile(name)) is not None
+        } == {
+            f"muster/{file.relative_to(chart)}": file.read_bytes()
+            for file in chart.rglob("*")
+            if file.is_file()
+        }
+    if shutil.which("helm"):
+        shown = subprocess.run(
+            ["helm", "show", "chart", str(path)], capture_output=True, text=True, check=True
+        )
+        assert "name: muster" in shown.stdout
+
+
 @pytest.fixture(scope="module")
 def sbom(built: Built) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(built.wheel("muster_train").read(SBOM))
@@ -86,6 +108,7 @@ def test_two_builds_in_different_places_have_the_same_bytes(built: Built) -> Non
     assert built.differences == []
     version = muster.__version__
     assert [file.name for file in built.files] == [
+        f"muster-{version}.tgz",
         f"muster_models-{version}-py3-none-any.whl",
         f"muster_train-{version}-py3-none-any.whl",
         f"muster_train-{version}.cdx.json",
