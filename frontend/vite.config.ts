@@ -15,6 +15,8 @@ const proxy = {
 };
 
 export default defineConfig({
+  // The server puts the path of its address into index.html. All other files find each other from where they are.
+  experimental: { renderBuiltUrl: (_, { hostType }) => (hostType === "html" ? undefined : { relative: true }) },
   plugins: [react(), documentation(), demo(), licenses(), traceViewer()],
   build: {
     outDir: "../server/muster_server/static",

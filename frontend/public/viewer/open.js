@@ -30,7 +30,7 @@
   told.textContent = say.loading;
   let events;
   try {
-    const reply = await fetch(url);
+    const reply = await fetch(`..${url}`);
     if (!reply.ok) throw new Error(String(reply.status));
     const text = await new Response(reply.body.pipeThrough(new DecompressionStream("gzip"))).text();
     events = JSON.parse(text).traceEvents;

@@ -1,6 +1,7 @@
 /** The one way to the REST API: typed by the generated schema, errors as ApiError. */
 import createClient, { type Middleware } from "openapi-fetch";
 
+import { SERVER } from "../lib/address";
 import { learnServerTime } from "../lib/time";
 import type { components, paths } from "./schema.gen";
 
@@ -89,7 +90,7 @@ const middleware: Middleware = {
 };
 
 export const client = createClient<paths>({
-  baseUrl: typeof location === "undefined" ? "http://localhost" : location.origin,
+  baseUrl: SERVER,
   credentials: "same-origin",
   fetch: patientFetch,
   // ?state=A&state=B, as FastAPI reads lists

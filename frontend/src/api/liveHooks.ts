@@ -1,6 +1,7 @@
 import { type QueryClient, type QueryKey, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 
+import { SERVER } from "../lib/address";
 import { client, network, PATIENCE_MS } from "./client";
 import { coalesce, LiveClient, type LiveStatus } from "./live";
 
@@ -9,7 +10,7 @@ const CUT_OFF_PATIENCE_MS = 5_000;
 
 export const live = new LiveClient(
   () => {
-    const url = new URL("/api/v1/live", location.href);
+    const url = new URL(`${SERVER}/api/v1/live`);
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
     return new WebSocket(url) as unknown as ReturnType<ConstructorParameters<typeof LiveClient>[0]>;
   },

@@ -1,6 +1,7 @@
 /** Scaling reports of an experiment. Comes with the pages that show them. */
 import { queryOptions } from "@tanstack/react-query";
 
+import { url } from "../lib/address";
 import { client, type Schemas, unwrap } from "./client";
 import { allPages } from "./queries/pages";
 
@@ -62,5 +63,5 @@ export function exportAddress(reportId: number, format: "markdown" | "csv", aske
   if (asked.latency_us !== undefined) query.append("latency_us", String(asked.latency_us));
   const measured = asked.measured_bandwidth_mbit_per_s;
   if (measured !== undefined) query.append("measured_bandwidth_mbit_per_s", String(measured));
-  return `/api/v1/scaling-reports/${reportId}/export?${query.toString()}`;
+  return url(`/api/v1/scaling-reports/${reportId}/export?${query.toString()}`);
 }

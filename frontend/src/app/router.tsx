@@ -1,6 +1,7 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { createRootRouteWithContext, createRoute, createRouter, notFound, redirect } from "@tanstack/react-router";
 
+import { BASE } from "../lib/address";
 import { ApiError } from "../api/client";
 import { authState, me, trial, trialMetrics } from "../api/queries";
 import { askForFirstRows } from "../features/experiments/list/asked";
@@ -274,6 +275,7 @@ const routeTree = rootRoute.addChildren([
 export function createAppRouter(queryClient: QueryClient) {
   const router = createRouter({
     routeTree,
+    basepath: BASE,
     context: { queryClient },
     defaultPreload: "intent",
     defaultPreloadStaleTime: 0,
@@ -307,7 +309,7 @@ export function startEarly(router: ReturnType<typeof createAppRouter>, queryClie
       void (options.component as Partial<LazyPage> | undefined)?.preload?.(early);
     }
   };
-  ask(location.pathname, location.search);
+  ask(router.latestLocation.pathname, router.latestLocation.searchStr);
   router.subscribe("onBeforeNavigate", ({ fromLocation, toLocation, pathChanged }) => {
     if (fromLocation && pathChanged) ask(toLocation.pathname, toLocation.searchStr);
   });

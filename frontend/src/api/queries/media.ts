@@ -1,6 +1,7 @@
 /** What scripts log per step: images, figures, histograms, text, tables, curves, sound and video. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 
+import { url } from "../../lib/address";
 import { ApiError, client, type Schemas, unwrap } from "../client";
 
 export type MediaSeries = Schemas["MediaSeriesOut"];
@@ -47,7 +48,7 @@ export const mediaAt = (trialId: number, series: MediaSeries, step: number, rank
 
 const POLL_MS = 700;
 
-export const contentUrl = (item: MediaItem): string => `/api/v1/trials/${item.trial_id}/media/${item.id}/content`;
+export const contentUrl = (item: MediaItem): string => url(`/api/v1/trials/${item.trial_id}/media/${item.id}/content`);
 
 /** Whether the content is read here and drawn, rather than left to an element of the browser. */
 export const isDrawn = (item: MediaItem): boolean => item.mime.startsWith("text/") || item.mime.endsWith("json");

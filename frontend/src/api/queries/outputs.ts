@@ -1,6 +1,7 @@
 /** The files that jobs wrote, and fetching them. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 
+import { url } from "../../lib/address";
 import { ApiError, client, type Schemas, unwrap } from "../client";
 import { PAGE } from "./pages";
 
@@ -91,14 +92,14 @@ export const outputPreview = (id: number, file: Pick<OutputFile, "path" | "sha25
         }),
       );
       const { id: exportId } = await whenDone(asked, signal);
-      const url = `/api/v1/exports/${exportId}/preview`;
+      const address = url(`/api/v1/exports/${exportId}/preview`);
       const answer = await client.GET("/api/v1/exports/{export_id}/preview", {
         params: { path: { export_id: exportId } },
         parseAs: "blob",
         signal,
       });
       const blob = (await unwrap(Promise.resolve(answer))) as unknown as Blob;
-      return { url, text: blob.type.startsWith("text/") ? await blob.text() : null };
+      return { url: address, text: blob.type.startsWith("text/") ? await blob.text() : null };
     },
     retry: false,
     staleTime: Infinity,

@@ -1,3 +1,4 @@
+import { BASE } from "../../lib/address";
 /** Lists that come in pages. */
 export const PAGE = 50;
 
@@ -53,7 +54,7 @@ export async function allPages<T>(
   read: (cursor: string | undefined) => Promise<PageOf<T>>,
   max = ALL_MAX,
 ): Promise<PageOf<T>> {
-  const path = location.pathname;
+  const path = location.pathname.replace(BASE, "");
   const items: T[] = [];
   let next: string | null = null;
   do {

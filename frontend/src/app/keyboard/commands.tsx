@@ -23,6 +23,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useLocation, useRouter } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
+import { url } from "../../lib/address";
 import { client, unwrap } from "../../api/client";
 import { useIsThere } from "../../api/parts";
 import { experimentColumns, me, nodes, savedViews, wholeTrial } from "../../api/queries";
@@ -46,7 +47,7 @@ const icon = (Icon: typeof IconBook2) => <Icon size={16} aria-hidden />;
 
 const useGo = () => {
   const router = useRouter();
-  return (href: string) => () => router.history.push(href);
+  return (href: string) => () => router.history.push(url(href));
 };
 
 function usePages(): Action[] {

@@ -12,6 +12,7 @@ import {
 import { IconDownload, IconLetterCase, IconRegex, IconSearch, IconX } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 
+import { url } from "../../lib/address";
 import type { Schemas } from "../../api/client";
 import type { LogSearch } from "../../app/search";
 import { useTimeZone } from "../../components/Time";
@@ -268,7 +269,7 @@ function Download({
   const { t } = useTranslation();
   const href = (s: LogStream): string => {
     const query = new URLSearchParams({ rank: String(s.rank), stream: s.stream, attempt: String(s.attempt_no) });
-    return `/api/v1/trials/${trialId}/logs/download?${query}`;
+    return url(`/api/v1/trials/${trialId}/logs/download?${query}`);
   };
   // The launchers of several nodes are one download.
   const offered = [...new Map(streams.filter((s) => s.size_bytes > 0).map((s) => [href(s), { s, size: 0 }])).entries()];

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 
+import { url } from "../../lib/address";
 import { followInner, useRouterHere } from "../text/innerLinks";
 
 interface Props {
@@ -17,7 +18,7 @@ export function RowLink({ item, title, children }: Props) {
   const href = trial ? `/trials/${trial}` : `/experiments/${"id" in item ? item.id : ""}`;
   return (
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- a link: Enter clicks it
-    <a href={href} title={title} onClick={(event) => followInner(router, event, event.currentTarget)}>
+    <a href={url(href)} title={title} onClick={(event) => followInner(router, event, event.currentTarget)}>
       {children}
     </a>
   );

@@ -1,6 +1,7 @@
 import { IconHelpCircle } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 
+import { url } from "../../lib/address";
 import { followInner, useRouterHere } from "./innerLinks";
 import css from "../ui.module.css";
 
@@ -12,7 +13,7 @@ export function GuideLink({ to, about }: { to: string; about?: string }) {
   return (
     <a
       className={css["guide"]}
-      href={`/docs/${to}`}
+      href={url(`/docs/${to}`)}
       aria-label={label}
       title={t("docs.guide")}
       onClick={(event) => followInner(router, event, event.currentTarget)}

@@ -1,6 +1,7 @@
 import { useRef } from "react";
 
 import { useInnerLinks } from "./innerLinks";
+import { url } from "../../lib/address";
 import css from "./prose.module.css";
 
 /** HTML from lib/markdown or from the documentation, which is safe to show; never another. */
@@ -13,7 +14,7 @@ export function Prose({ html, lang, testId }: { html: string; lang?: string; tes
       className={css["prose"]}
       lang={lang}
       data-testid={testId}
-      dangerouslySetInnerHTML={{ __html: html }}
+      dangerouslySetInnerHTML={{ __html: html.replaceAll('<a href="/', `<a href="${url("/")}`) }}
     />
   );
 }

@@ -1,6 +1,8 @@
 import { type AnyRouter, useRouter } from "@tanstack/react-router";
 import { useEffect, type RefObject } from "react";
 
+import { url } from "../../lib/address";
+
 interface Press {
   button: number;
   ctrlKey: boolean;
@@ -15,7 +17,7 @@ interface Press {
 export function followInner(router: AnyRouter | undefined, event: Press, link: HTMLAnchorElement | null): void {
   const href = link?.getAttribute("href");
   const isPlain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
-  if (!router || !href?.startsWith("/") || link?.target || !isPlain || event.defaultPrevented) return;
+  if (!router || !href?.startsWith(url("/")) || link?.target || !isPlain || event.defaultPrevented) return;
   event.preventDefault();
   router.history.push(href);
 }

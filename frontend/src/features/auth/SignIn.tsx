@@ -4,6 +4,7 @@ import { useRouter, useSearch } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
+import { url } from "../../lib/address";
 import { ApiError, client, unwrap } from "../../api/client";
 import type { SignInProblem } from "../../app/search";
 import { authState, type Me, me } from "../../api/queries";
@@ -84,7 +85,7 @@ export function SignIn() {
       {provider ? (
         <Button
           component="a"
-          href={`/api/v1/auth/oidc/start?${new URLSearchParams({ to: safeTarget(to) }).toString()}`}
+          href={url(`/api/v1/auth/oidc/start?${new URLSearchParams({ to: safeTarget(to) }).toString()}`)}
           size="sm"
           fullWidth
           className={css["provider"]}

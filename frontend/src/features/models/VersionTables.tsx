@@ -1,6 +1,7 @@
 import { Anchor } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 
+import { url } from "../../lib/address";
 import type { ModelFile, ModelVersion } from "../../api/queries";
 import { actions, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import * as format from "../../lib/format";
@@ -30,7 +31,7 @@ export function MetricTable({ version }: { version: ModelVersion }) {
 /** Files with their digests; those that the server has can be saved from here. */
 export function FileTable({ version }: { version: ModelVersion }) {
   const { t } = useTranslation();
-  const address = `/api/v1/models/${version.model}/versions/${version.number}/files/content`;
+  const address = url(`/api/v1/models/${version.model}/versions/${version.number}/files/content`);
   const name = (file: ModelFile) =>
     file.is_at_server ? (
       <Anchor

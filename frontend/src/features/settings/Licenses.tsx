@@ -3,6 +3,7 @@ import { useState } from "react";
 import { Button } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 
+import { url } from "../../lib/address";
 import { Section } from "../../components/basics";
 import { column, DataTable, lead } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
@@ -25,7 +26,7 @@ export function Licenses() {
         <Button variant="default" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)} data-testid="show-licenses">
           {t(isOpen ? "licenses.hide" : "licenses.show")}
         </Button>
-        <Button component="a" href="/licenses.txt" target="_blank" rel="noreferrer" variant="subtle">
+        <Button component="a" href={url("/licenses.txt")} target="_blank" rel="noreferrer" variant="subtle">
           {t("licenses.texts")}
         </Button>
       </div>

@@ -6,6 +6,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { Fragment, lazy, Suspense, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
+import { SERVER } from "../../lib/address";
 import { ApiError, client, type FieldError, unwrap } from "../../api/client";
 import { documentSchema, experiment, type ExperimentDetail, me } from "../../api/queries";
 import { Code, Notice, PageHead, Skeleton } from "../../components/basics";
@@ -232,7 +233,7 @@ function DocumentPane({
         </>
       ) : (
         <Code
-          text={shape === "cli" ? asCli(document, location.origin) : asCurl(document, location.origin)}
+          text={shape === "cli" ? asCli(document, SERVER) : asCurl(document, SERVER)}
           wrap={shape === "curl"}
           testId="submit-as"
         />

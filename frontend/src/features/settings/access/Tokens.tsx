@@ -4,6 +4,7 @@ import type { TFunction } from "i18next";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
+import { SERVER } from "../../../lib/address";
 import { client, type Schemas, unwrap } from "../../../api/client";
 import { accountTokens, me, projects, tokens } from "../../../api/queries";
 import { Code, Empty, Notice, Section } from "../../../components/basics";
@@ -141,7 +142,7 @@ function TokenList({ account }: { account: Account | undefined }) {
                 title={t("tokens.none")}
                 action={
                   account ? undefined : (
-                    <Code text={`curl -H "Authorization: Bearer $MUSTER_TOKEN" ${location.origin}/api/v1/cluster`} />
+                    <Code text={`curl -H "Authorization: Bearer $MUSTER_TOKEN" ${SERVER}/api/v1/cluster`} />
                   )
                 }
               >

@@ -5,6 +5,7 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
+import { url } from "../../../lib/address";
 import { type ExperimentDetail, me, type TrialDetail } from "../../../api/queries";
 import { PageHead } from "../../../components/basics";
 import { FlagBadge, StateBadge } from "../../../components/StateBadge";
@@ -68,7 +69,7 @@ function TrialActions({ trial: data, experiment: whole, isOnly }: Props) {
       </Menu.Item>
       <Menu.Item
         component="a"
-        href={`/api/v1/trials/${data.id}/series.csv`}
+        href={url(`/api/v1/trials/${data.id}/series.csv`)}
         download
         leftSection={<IconDownload size={14} aria-hidden />}
         data-testid="download-csv"

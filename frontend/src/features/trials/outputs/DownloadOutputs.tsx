@@ -4,6 +4,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
+import { url } from "../../../lib/address";
 import { client, type Schemas, unwrap } from "../../../api/client";
 import { whenDone } from "../../../api/queries";
 import { errorLine } from "../../../components/text/Message";
@@ -69,7 +70,7 @@ export function DownloadOutputs({
 
 function save(file: Schemas["ExportOut"]) {
   const link = document.createElement("a");
-  link.href = `/api/v1/exports/${file.id}/file`;
+  link.href = url(`/api/v1/exports/${file.id}/file`);
   link.download = file.file_name;
   document.body.append(link);
   link.click();

@@ -2,6 +2,7 @@ import { Anchor, Button, Tooltip } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
+import { url } from "../../../lib/address";
 import { client, type Schemas, unwrap } from "../../../api/client";
 import { trialExports } from "../../../api/queries";
 import { errorLine } from "../../../components/text/Message";
@@ -33,7 +34,12 @@ export function ExportButton({ trialId, checkpointId, last, mayAsk, isModel = tr
   if (last?.state === "done")
     return (
       <Tooltip label={t("exporting.file", { name: last.file_name, size: format.bytes(last.size_bytes) })}>
-        <Anchor size="xs" href={`/api/v1/exports/${last.id}/file`} download={last.file_name} data-testid="export-file">
+        <Anchor
+          size="xs"
+          href={url(`/api/v1/exports/${last.id}/file`)}
+          download={last.file_name}
+          data-testid="export-file"
+        >
           {t("exporting.download")}
         </Anchor>
       </Tooltip>

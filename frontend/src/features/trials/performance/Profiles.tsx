@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
+import { url } from "../../../lib/address";
 import { client, unwrap } from "../../../api/client";
 import { me, type ProfileWindow, type TrialDetail, trialProfiles } from "../../../api/queries";
 import { Notice, Section } from "../../../components/basics";
@@ -98,10 +99,10 @@ function Windows({ trial, kept }: { trial: TrialDetail; kept: ProfileWindow[] })
   const [problem, setProblem] = useState<"blocked" | "silent" | "failed" | null>(null);
   const [shown, setShown] = useState<number | null>(null);
   const rows = kept.flatMap((window) => window.ranks.map((rank) => ({ window, rank })));
-  const show = (url: string, title: string, fileName: string) => {
+  const show = (address: string, title: string, fileName: string) => {
     setProblem(null);
     const load = async () => {
-      const reply = await fetch(url);
+      const reply = await fetch(address);
       if (!reply.ok) throw new Error(reply.statusText);
       return { title, fileName, buffer: await reply.arrayBuffer() };
     };
@@ -132,7 +133,7 @@ function Windows({ trial, kept }: { trial: TrialDetail; kept: ProfileWindow[] })
           column("trace", t("profiles.trace"), ({ window, rank }) => {
             if (rank.state === "waiting") return <span className="dim">{t("profiles.waiting")}</span>;
             if (rank.state === "failed") return <span className="dim">{rank.problem}</span>;
-            const url = `/api/v1/trials/${trial.id}/profiles/${window.no}/ranks/${rank.rank}/trace`;
+            const path = `/api/v1/trials/${trial.id}/profiles/${window.no}/ranks/${rank.rank}/trace`;
             const file = `trial-${trial.id}-window-${window.no}-rank-${rank.rank}.json.gz`;
             const title = `${trial.experiment_name} · ${t("profiles.of", { no: window.no, rank: rank.rank })}`;
             return (
@@ -142,7 +143,7 @@ function Windows({ trial, kept }: { trial: TrialDetail; kept: ProfileWindow[] })
                   size="compact-xs"
                   variant="default"
                   title={t("profiles.openHint")}
-                  href={viewerAddress(url, title)}
+                  href={viewerAddress(path, title)}
                   target="_blank"
                   rel="noopener"
                 >
@@ -152,7 +153,7 @@ function Windows({ trial, kept }: { trial: TrialDetail; kept: ProfileWindow[] })
                   size="compact-xs"
                   variant="default"
                   title={t("profiles.perfettoHint")}
-                  onClick={() => show(url, title, file)}
+                  onClick={() => show(url(path), title, file)}
                 >
                   Perfetto
                 </Button>
@@ -165,7 +166,7 @@ function Windows({ trial, kept }: { trial: TrialDetail; kept: ProfileWindow[] })
                 >
                   {t("profiles.figures.show")}
                 </Button>
-                <a href={url} download={file}>
+                <a href={url(path)} download={file}>
                   {t("profiles.download")}
                 </a>
               </span>
