@@ -72,6 +72,7 @@ from muster_server.middleware.context import RequestContext
 from muster_server.middleware.headers import SecurityHeaders
 from muster_server.middleware.limits import RequestLimits
 from muster_server.middleware.meter import RequestMeter
+from muster_server.middleware.prefix import PathPrefix
 from muster_server.middleware.strict_json import StrictJson
 from muster_server.security.openid import OpenidProvider
 from muster_server.security.passwords import CONCURRENT_VERIFIES
@@ -246,14 +247,14 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.refusals = RefusalCounts()
     errors.install(app)
     # The dashboard comes last: it answers to every other path.
-    app.router.routes.extend([*_routes(), dashboard_route()])
+    app.router.routes.extend([*_routes(), dashboard_route(prefix=settings.path_prefix())])
     app.state.operations = operations_of(app)
     app.state.parameters = parameters_of(app)
 
     # The last one added is the outermost. Every answer is hardened and counted; a request is
     # named, and answered for whatever happens; its page of origin and its size are checked; its
     # sender is known and may do what is asked; and only then is its body read. Long lists and curves go
-    # compressed.
+    # compressed. The prefix is gone before anything looks at a path.
     app.add_middleware(
         Compression,
         minimum_size=COMPRESSED_FROM_BYTES,
@@ -267,6 +268,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(RequestContext)
     app.add_middleware(RequestMeter, telemetry=app.state.telemetry)
     app.add_middleware(SecurityHeaders, settings=settings)
+    if prefix := settings.path_prefix():
+        app.add_middleware(PathPrefix, prefix=prefix)
     return app
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
@@ -25,6 +26,11 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from muster.launch.known_variables import PREFIX, misspelt_lines
 
 DATABASE_FORMS = "sqlite:///… or postgresql+psycopg://…"
+PREFIX_FORM = re.compile(
+    r"(?!/(?:agent|api|assets|docs|healthz|metrics|mlflow|readyz|viewer)(?:/|$))(?:/[A-Za-z0-9_-]+)*"
+)
+"""Form of the public address's path. Below one of the server's own paths, a request that a proxy has stripped
+would look like one that it has not."""
 REDIS_SCHEMES = ("redis", "rediss", "unix")
 
 
@@ -82,7 +88,8 @@ class Settings(BaseSettings):
     name and the port. Two that run at the same time need different names."""
     public_url: str | None = None
     """Where browsers reach the dashboard, behind a proxy for example: printed in links, and taken
-    as our own by the Origin check. With https, cookies are bound to it."""
+    as our own by the Origin check. With https, cookies are bound to it. A path, as in
+    https://lab.example/muster, is the prefix of every page and route."""
     setup_command: str | None = None
     """The command the set-up page shows for a new set-up token; unset: one for this machine and
     database."""
@@ -324,9 +331,13 @@ class Settings(BaseSettings):
         if value is None or value == "":
             return None
         parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+        is_place = parts.scheme in ("http", "https") and parts.hostname
+        if not is_place or parts.query or parts.fragment:
+            raise ValueError("must look like https://muster.example or https://lab.example/muster")
+        if not PREFIX_FORM.fullmatch(parts.path.rstrip("/")):
             raise ValueError(
-                "must look like https://muster.example, without a path: Muster needs a host name of its own"
+                f"has the path {parts.path}, but a path such as /muster is made of letters, digits, - and _, "
+                "and does not begin with one of Muster's own, such as /api"
             )
         return value
 
@@ -336,6 +347,10 @@ class Settings(BaseSettings):
             return self.public_url.rstrip("/")
         host = "localhost" if self.host in ("0.0.0.0", "::", "127.0.0.1") else self.host  # noqa: S104
         return f"http://{host}:{self.port}"
+
+    def path_prefix(self) -> str:
+        """Return the path of the public address, such as "/muster"; "" without one."""
+        return urlsplit(self.browser_url()).path
 
     def resolved_router_url(self) -> str | None:
         """Address of the router for clients, without a slash at the end; None without a router."""

@@ -66,6 +66,7 @@ class LiveClient:
         cookie: str | None = None,
         ticket: str | None = None,
         origin: str | None = None,
+        prefix: str = "",
     ) -> None:
         headers = {}
         if token is not None:
@@ -76,7 +77,7 @@ class LiveClient:
         self._exit = ExitStack()
         self.connection: ClientConnection = self._exit.enter_context(
             connect(
-                f"ws://127.0.0.1:{port}/api/v1/live{query}",
+                f"ws://127.0.0.1:{port}{prefix}/api/v1/live{query}",
                 additional_headers=headers,
                 origin=Origin(origin) if origin is not None else None,
                 compression=None,

@@ -12,7 +12,7 @@ from pathlib import Path
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
@@ -45,8 +45,9 @@ register_url_convertor("page", _Page())
 class Dashboard:
     """ASGI app for everything that is not a service."""
 
-    def __init__(self, folder: Path = STATIC_DIR) -> None:
+    def __init__(self, folder: Path = STATIC_DIR, prefix: str = "") -> None:
         self._folder = folder
+        self._prefix = prefix
         self._files: dict[str, Path] = {}
         self._scanned_for: float | None = None
         self._responses = StaticFiles(directory=folder, check_dir=False)
@@ -64,6 +65,10 @@ class Dashboard:
         found = files.get(name) or (files["index.html"] if is_page else None)
         if found is None:
             return PlainTextResponse("There is no such file.\n", status_code=404)
+        if self._prefix and found == files["index.html"]:
+            # The one file that names others from the root; all others name them relative to themselves.
+            page = found.read_text().replace('="/', f'="{self._prefix}/')
+            return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
         response = self._responses.file_response(found, os.stat(found), scope)  # noqa: PTH116
         # Names under assets/ hold a hash of the content; everything else may change with a version.
         response.headers["Cache-Control"] = (
@@ -87,10 +92,10 @@ class Dashboard:
         return self._files
 
 
-def dashboard_route(folder: Path = STATIC_DIR) -> Route:
+def dashboard_route(folder: Path = STATIC_DIR, *, prefix: str = "") -> Route:
     return Route(
         "/{path:page}",
-        GZipMiddleware(Dashboard(folder), minimum_size=1024),
+        GZipMiddleware(Dashboard(folder, prefix), minimum_size=1024),
         methods=["GET"],
         name="dashboard",
     )

@@ -14,14 +14,27 @@ def is_https(settings: Settings) -> bool:
 
 
 def session_cookie_name(settings: Settings) -> str:
-    """Return the cookie's name. `__Host-` ties the cookie to this very host over HTTPS, so that no
-    sibling can plant one."""
-    return "__Host-muster_sid" if is_https(settings) else "muster_sid"
+    """Return the name of the cookie that holds a session."""
+    return _name("muster_sid", settings)
 
 
 def openid_cookie_name(settings: Settings) -> str:
     """Return the name of the cookie that ties a sign-in at a provider to the browser that began it."""
-    return "__Host-muster_openid" if is_https(settings) else "muster_openid"
+    return _name("muster_openid", settings)
+
+
+def _name(name: str, settings: Settings) -> str:
+    """Return the full name of a cookie. `__Host-` ties it to this very host over HTTPS, so that no sibling can
+    plant one; with a path, browsers accept only `__Secure-`. The path is a part of the name, too: a browser sends
+    the cookies of every Muster above it along."""
+    prefix = settings.path_prefix()
+    secure = ("__Secure-" if prefix else "__Host-") if is_https(settings) else ""
+    return f"{secure}{name}{prefix.replace('/', '.')}"
+
+
+def _path(settings: Settings) -> str:
+    """Return the path below which browsers send a cookie, so that other programs on the host never see it."""
+    return settings.path_prefix() or "/"
 
 
 def set_openid_cookie(response: Response, secret: str, settings: Settings) -> None:
@@ -35,7 +48,7 @@ def set_session_cookie(response: Response, secret: str, settings: Settings) -> N
 def clear_session_cookie(response: Response, settings: Settings) -> None:
     response.delete_cookie(
         session_cookie_name(settings),
-        path="/",
+        path=_path(settings),
         secure=is_https(settings),
         httponly=True,
         samesite="lax",
@@ -48,7 +61,7 @@ def _set(response: Response, name: str, value: str, max_age_s: int, settings: Se
         name,
         value,
         max_age=max_age_s,
-        path="/",
+        path=_path(settings),
         secure=is_https(settings),
         httponly=True,
         samesite="lax",

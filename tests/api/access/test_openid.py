@@ -122,6 +122,17 @@ def test_the_first_sign_in_makes_the_account_and_the_next_finds_it(public, conne
     assert first.get("/api/v1/auth/state").json()["provider"] == "single sign-on"
 
 
+@WITH("settings", [{"public_url": "http://localhost/muster"}], indirect=True)
+def test_below_a_path_the_browser_comes_back_there(scripted, client, connect):
+    begun = client.get(f"/muster{START}", params={"to": "/experiments/7"})
+    there = parse_qs(urlsplit(begun.headers["location"]).query)["redirect_uri"]
+    assert there == ["http://localhost/muster/api/v1/auth/oidc/callback"]
+    back = scripted.allow(begun.headers["location"])
+    assert client.get(back).headers["location"] == "/muster/experiments/7"
+    refused = connect().get(back)
+    assert refused.headers["location"] == "/muster/sign-in?problem=expired&to=%2Fexperiments%2F7"
+
+
 def test_an_account_of_the_provider_gets_no_password(public, client):
     """Who has left, and may not sign in there any more, could else still come in."""
     sign_in(client, Person(public, "u-5", preferred_username="emil"))

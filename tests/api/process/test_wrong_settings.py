@@ -82,11 +82,11 @@ def test_ten_wrong_settings_are_named_at_once(tmp_path: Path, command: str) -> N
     assert "did you mean MUSTER_LOG_RETENTION_DAYS?" in said
 
 
-def test_an_address_below_a_path_is_refused(tmp_path: Path) -> None:
-    result = run("check", tmp_path, MUSTER_PUBLIC_URL="https://example.com/muster")
+def test_an_address_below_a_path_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    result = run("check", tmp_path, MUSTER_PUBLIC_URL="https://example.com/api/muster")
     assert result.returncode == 1
     said = " ".join((result.stdout + result.stderr).split())
-    assert "must look like https://muster.example, without a path: Muster needs a host name" in said
+    assert "has the path /api/muster, but a path such as /muster is made of letters, digits" in said
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -46,6 +46,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         version=app.version,
         description="Self-hosted web dashboard and REST service for cluster training.",
         routes=app.routes,
+        servers=[{"url": prefix}] if (prefix := app.state.settings.path_prefix()) else None,
     )
     operations: dict[str, Operation] = {o.id: o for o in app.state.operations}
     components = document.setdefault("components", {})
@@ -102,7 +103,7 @@ def _page(document: dict[str, Any]) -> str:
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>Muster REST service</title>"
         f"<h1>Muster {html.escape(document['info']['version'])}: REST service</h1>"
-        '<p>The full description: <a href="/openapi.json">/openapi.json</a></p>'
+        '<p>The full description: <a href="openapi.json">/openapi.json</a></p>'
         "<table border=1><tr><th>Method<th>Path<th>What it does<th>Permission</tr>"
         f"{''.join(rows)}</table></html>"
     )
