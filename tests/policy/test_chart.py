@@ -244,6 +244,24 @@ def test_the_host_of_the_ingress_is_answered() -> None:
 
 
 @needs_helm
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("https://ai.example", "/"),
+        ("https://ai.example/muster", "/muster"),
+        ("https://ai.example/lab/muster/", "/lab/muster"),
+    ],
+)
+def test_the_ingress_has_the_path_of_the_public_url(url: str, path: str) -> None:
+    for values in (
+        {**EVERYTHING, "publicUrl": url},
+        {**EVERYTHING, "settings": {"MUSTER_PUBLIC_URL": url}},
+    ):
+        (rule,) = _objects(values)[f"Ingress {NAMESPACE}/demo"]["spec"]["rules"]
+        assert [one["path"] for one in rule["http"]["paths"]] == [path]
+
+
+@needs_helm
 @pytest.mark.parametrize("name", ["MUSTER_ALLOWED_HOSTS", "MUSTER_PUBLIC_URL"])
 def test_a_setting_that_the_chart_has_as_well_is_there_once(name: str) -> None:
     own = {"MUSTER_ALLOWED_HOSTS": '["ai.example"]', "MUSTER_PUBLIC_URL": "https://own.example"}[

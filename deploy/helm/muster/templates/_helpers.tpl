@@ -36,6 +36,11 @@ app.kubernetes.io/component: {{ .part }}
 {{- end }}
 {{- end }}
 
+{{/* The same with what a setting says of it, taken apart. */}}
+{{- define "muster.place" -}}
+{{- index .Values.settings "MUSTER_PUBLIC_URL" | default (include "muster.publicUrl" .) | toString | urlParse | toJson -}}
+{{- end }}
+
 {{/* Where clients reach the router. */}}
 {{- define "muster.routerUrl" -}}
 {{- .Values.router.url | default (printf "http://%s-router.%s.svc:%d" (include "muster.name" .) .Release.Namespace (int .Values.router.service.port)) -}}
@@ -52,8 +57,7 @@ router there is one. */}}
 {{- if and .Values.ingress.enabled (hasKey .Values.settings "MUSTER_ALLOWED_HOSTS") -}}
 {{- $given := index .Values.settings "MUSTER_ALLOWED_HOSTS" -}}
 {{- $hosts := ternary ($given | toString | fromJsonArray) $given (kindIs "string" $given) -}}
-{{- $url := index .Values.settings "MUSTER_PUBLIC_URL" | default (include "muster.publicUrl" .) | toString -}}
-{{- $named := (urlParse $url).hostname -}}
+{{- $named := (include "muster.place" . | fromJson).hostname -}}
 {{- if not (has (lower .Values.ingress.host) (append $hosts $named | join " " | lower | splitList " ")) -}}
 {{- fail (printf "ingress.host %s is not among settings.MUSTER_ALLOWED_HOSTS, so every request would be answered with 421: add it there, or leave the setting out" .Values.ingress.host) -}}
 {{- end -}}
