@@ -22,7 +22,7 @@ import structlog
 from pydantic import ValidationError
 
 from muster import __version__
-from muster.launch import lifeline, reaping
+from muster.launch import lifeline, reaping, traces
 from muster.launch.known_variables import AGENT_PREFIX, misspelt_lines
 from muster_agent.isolation.walls import CannotIsolate, Isolation, choose, in_words
 from muster_agent.jobs.folder import make_home
@@ -68,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(f"another agent uses {settings.home}; set MUSTER_AGENT_HOME to run a second one")
         return EXIT_HOME_IN_USE
     reaping.adopt()
+    traces.start("muster-agent")
     try:
         return asyncio.run(_run(settings))
     except KeyboardInterrupt:

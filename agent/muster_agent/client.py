@@ -18,6 +18,7 @@ import tenacity
 from websockets.asyncio.client import ClientConnection, connect
 
 from muster import wire
+from muster.launch import traces
 from muster_agent.records.spool import SpoolLine
 
 log = structlog.get_logger("muster.agent")
@@ -341,9 +342,11 @@ class ControlPlane:
         if body is not None:
             headers["Content-Type"] = content_type
         try:
-            response = await self._http.request(
-                method, path, params=params, content=body, headers=headers, timeout=timeout_s
-            )
+            with traces.span(method, kind="CLIENT"):
+                headers |= traces.headers()
+                response = await self._http.request(
+                    method, path, params=params, content=body, headers=headers, timeout=timeout_s
+                )
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise ServerUnreachable(f"{type(error).__name__}: {error}") from error
         if response.status_code == 401 and token is None and credential != self._credential:

@@ -171,7 +171,9 @@ def _serve(_: argparse.Namespace) -> int:
     longlived.hold_off()
     settings = _settings()
     from . import serve
+    from .telemetry import traces
 
+    traces.start("muster-server")
     with _explained(settings):
         _refuse_missing_file(settings)
         try:
@@ -186,8 +188,10 @@ def _controller(_: argparse.Namespace) -> int:
     settings = _settings()
     from .loops import runner
     from .services.core.liveness import stuck_after
+    from .telemetry import traces
     from .telemetry.process import ControllerTelemetry
 
+    traces.start("muster-controller")
     telemetry = ControllerTelemetry()
     stuck_s = stuck_after(settings.controller_interval_s).total_seconds()
     with (
@@ -202,8 +206,10 @@ def _worker(_: argparse.Namespace) -> int:
     longlived.hold_off()
     settings = _settings()
     from .tasks import runner
+    from .telemetry import traces
     from .telemetry.process import WorkerTelemetry
 
+    traces.start("muster-worker")
     telemetry = WorkerTelemetry()
     try:
         with _explained(settings), _beside(settings, telemetry, lambda: telemetry.takes_jobs):

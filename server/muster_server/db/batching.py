@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import structlog
 from sqlalchemy.orm import Session
 
+from muster.launch import traces
 from muster_server.errors import MusterError, Unavailable
 
 from .engine import Database
@@ -53,6 +54,8 @@ class _Call:
     key: Hashable
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
+    trace: Any
+    """Place in a trace; that of the first request has what the batch does."""
 
 
 _Outcome = Any
@@ -124,7 +127,16 @@ class Batcher:
             )
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Reply] = loop.create_future()
-        waiting.put(_Call(handler=handler, request=request, key=key, loop=loop, answer=answer))
+        waiting.put(
+            _Call(
+                handler=handler,
+                request=request,
+                key=key,
+                loop=loop,
+                answer=answer,
+                trace=traces.here(),
+            )
+        )
         return await answer
 
     async def run(self, work: Callable[[Session], Reply]) -> Reply:
@@ -139,7 +151,9 @@ class Batcher:
         while not is_last:
             calls, is_last = _take(waiting, batch_max)
             for batch in self._split(calls):
-                _answer(batch, self._serve(batch))
+                with traces.span(self._name, parent=batch[0].trace):
+                    outcomes = self._serve(batch)
+                _answer(batch, outcomes)
 
     def _split(self, calls: Sequence[_Call]) -> list[list[_Call]]:
         """Split calls into those that may share a transaction.

@@ -19,7 +19,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from muster.launch import lifeline
+from muster.launch import lifeline, traces
 from muster_server import clock, longlived, parts
 from muster_server.db.deleting import delete_all
 from muster_server.db.engine import Database
@@ -139,7 +139,8 @@ class Controller:
                 return False
             assert self.lease is not None
             try:
-                num = self._passes(self.lease, now)
+                with traces.span("pass"):
+                    num = self._passes(self.lease, now)
             except LeaseLost:
                 log.warning("leadership_lost", holder=self.holder, epoch=self.lease.epoch)
                 self.lease = None
@@ -163,7 +164,7 @@ class Controller:
             if not occasions.get(loop.name, True):
                 loop.rest()
                 continue
-            with self.telemetry.timed(loop.name) as count:
+            with traces.span(loop.name), self.telemetry.timed(loop.name) as count:
                 num = loop.run(lease=lease, now=now)
                 count(num)
             total += num

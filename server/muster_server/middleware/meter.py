@@ -1,4 +1,4 @@
-"""Counts requests and times them, for Prometheus."""
+"""Counts requests and times them, for Prometheus and for traces."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from muster.launch import traces
 from muster_server.telemetry.process import ServerTelemetry
 
 ROUTE = "muster.route"
@@ -25,6 +26,7 @@ class RequestMeter:
             await self.app(scope, receive, send)
             return
         status = 0
+        sender = dict(scope["headers"]).get(traces.HEADER.encode(), b"")
 
         async def send_noting_status(message: Message) -> None:
             nonlocal status
@@ -34,9 +36,14 @@ class RequestMeter:
 
         began = time.perf_counter()
         self._telemetry.request_began()
-        try:
-            await self.app(scope, receive, send_noting_status)
-        finally:
-            self._telemetry.request_ended(
-                scope["method"], scope.get(ROUTE), status, time.perf_counter() - began
-            )
+        parent = traces.sender(sender.decode("latin-1"))
+        with traces.span("request", kind="SERVER", parent=parent) as span:
+            try:
+                await self.app(scope, receive, send_noting_status)
+            finally:
+                route: str | None = scope.get(ROUTE)
+                seconds = time.perf_counter() - began
+                self._telemetry.request_ended(scope["method"], route, status, seconds)
+                if span is not None and route is not None:
+                    span.update_name(f"{scope['method']} {route}")
+                    span.set_attributes({"http.route": route, "http.response.status_code": status})

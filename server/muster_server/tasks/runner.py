@@ -11,13 +11,14 @@ import os
 import signal
 import threading
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import structlog
 from celery import beat, signals  # type: ignore[import-untyped]
 from sqlalchemy.exc import DBAPIError
 
-from muster.launch import lifeline
+from muster.launch import lifeline, traces
 from muster_server import longlived
 from muster_server.db.engine import Database
 from muster_server.db.failures import is_unavailable
@@ -81,8 +82,9 @@ def _require_tables(database: Database) -> None:
 
 
 def _measure(telemetry: WorkerTelemetry) -> None:
-    """Count and time every task of this process."""
+    """Count, time and trace every task of this process."""
     began: dict[str, float] = {}
+    spans: dict[str, ExitStack] = {}
 
     def ready(**_: Any) -> None:
         telemetry.takes_jobs = True
@@ -90,17 +92,25 @@ def _measure(telemetry: WorkerTelemetry) -> None:
     def ending(**_: Any) -> None:
         telemetry.takes_jobs = False
 
-    def before(task_id: str, **_: Any) -> None:
+    def publishing(headers: dict[str, Any], **_: Any) -> None:
+        headers.update(traces.headers())
+
+    def before(task_id: str, task: Any, **_: Any) -> None:
         began[task_id] = time.perf_counter()
+        spans[task_id] = stack = ExitStack()
+        parent = traces.sender(task.request.get(traces.HEADER))
+        stack.enter_context(traces.span(task.name, kind="CONSUMER", parent=parent))
         telemetry.task_began()
 
     def after(task_id: str, task: Any, state: str | None, **_: Any) -> None:
         seconds = time.perf_counter() - began.pop(task_id, time.perf_counter())
+        spans.pop(task_id, ExitStack()).close()
         outcome = OUTCOMES.get(state or "", "failure")
         telemetry.task_ended(task.name, outcome, seconds)
 
     signals.worker_ready.connect(ready, weak=False)
     signals.worker_shutting_down.connect(ending, weak=False)
+    signals.before_task_publish.connect(publishing, weak=False)
     signals.task_prerun.connect(before, weak=False)
     signals.task_postrun.connect(after, weak=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,11 @@ class ServerObject(dict[str, Any]):
 def client_of_environment() -> Client:
     """Return the client of a command. Raises NotConfigured."""
     from muster.client import Client
+    from muster.launch import traces
 
+    if traces.start("muster"):
+        # A collector that is away is no concern of who reads what a command prints.
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     client = Client.from_environment()
     client.object_hook = ServerObject
     return client

@@ -16,6 +16,7 @@ import httpx
 import tenacity
 
 from muster import __version__
+from muster.launch import traces
 
 from .errors import ClientError, NotConfigured, Refused, Unreachable, refused_by
 from .target import Target, find_target
@@ -123,14 +124,15 @@ class Connection:
             # A file is opened anew for every try: the one before may have consumed it.
             file = content.open("rb") if content is not None else None
             try:
-                reply = self._http.request(
-                    method,
-                    f"{api}{path}",
-                    params=cleaned,
-                    json=body,
-                    content=file if data is None else data,
-                    headers=dict(headers or {}),
-                )
+                with traces.span(method, kind="CLIENT"):
+                    reply = self._http.request(
+                        method,
+                        f"{api}{path}",
+                        params=cleaned,
+                        json=body,
+                        content=file if data is None else data,
+                        headers={**(headers or {}), **traces.headers()},
+                    )
             except httpx.UnsupportedProtocol:
                 raise NotConfigured(
                     f"{self.target.url!r} (from {self.target.source}) is not a server address.",
