@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -71,14 +72,15 @@ class Trial:
 
 
 @pytest.fixture(scope="module")
-def long_trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def long_trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     """Compacted: one span, two blocks that are in none, and a last block of 10 points."""
     database = Database(f"sqlite:///{tmp_path_factory.mktemp('long') / 'long.db'}")
     Base.metadata.create_all(database.engine)
     trial = Trial(database)
     trial.report(*curve(NUM_POINTS))
     trial.compact()
-    return trial
+    yield trial
+    database.dispose()
 
 
 def curve(num: int) -> tuple[np.ndarray, np.ndarray]:
