@@ -195,6 +195,23 @@ def test_a_session_ends_when_the_provider_takes_back_what_it_issued(public, clie
         assert session.scalars(ended).one().subject == "user:dora"
 
 
+def test_a_session_ends_when_the_provider_answers_about_another_person(
+    scripted, client, connect, app, database
+):
+    sign_in(client, scripted)
+    now = int(clock.now().timestamp())
+    claims = {
+        "iss": scripted.issuer, "aud": "muster", "sub": "s-2", "iat": now, "exp": now + 300,
+        "preferred_username": "mallory", "groups": [],
+    }  # fmt: skip
+    scripted.tokens = {"id_token": scripted.signed(claims)}
+    later(app)
+    assert me(client) is None
+    with database.read() as session:
+        ended = select(AuditRow).where(AuditRow.action == "auth.openid_session_ended")
+        assert session.scalars(ended).one().subject == "user:grace"
+
+
 def test_what_the_provider_is_asked_with_follows_a_new_key(public, client, database, app, settings):
     sign_in(client, Person(public, "u-6", preferred_username="fay"))
     app.state.settings = settings.model_copy(

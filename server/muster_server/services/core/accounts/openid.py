@@ -287,7 +287,7 @@ def confirm(
     _seal(row, refresh_token, keys)
     identity = session.get_one(UserIdentityRow, check.identity_id)
     user = session.get_one(UserRow, identity.user_id)
-    if person is not None and person.subject == check.subject and user.is_active:
+    if person is not None and user.is_active:
         session.flush()
         _follow(session, user, person, decides_role=decides_role, now=now)
 

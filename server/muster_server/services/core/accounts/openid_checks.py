@@ -73,6 +73,8 @@ class OpenidChecks:
             token = openid.opened(check, keys)
             found = self._provider.refresh(token)
             person = admit(found.claims, rules) if found.claims else None
+            if person is not None and person.subject != check.subject:
+                raise NotBelieved("the provider answers about another person")
         except (NotBelieved, NotAdmitted, Conflict) as error:
             with self._database.transaction() as session:
                 openid.end(session, check, str(error), now=clock.now())
