@@ -7,6 +7,9 @@ from typing import Literal, NamedTuple
 
 AccountKind = Literal["person", "service"]
 """A `person` signs in. A `service` account is for a program: it has tokens alone."""
+ScimState = Literal["active", "inactive", "deleted"]
+"""What a provisioning client says of an account. A `deleted` one is deactivated, and the client sees it no
+more."""
 SERVICE_TOKEN_MAX = dt.timedelta(days=365)
 """Longest lifetime of a token of a service account: nobody is reminded of it by signing in."""
 EXPIRES_SOON = dt.timedelta(days=7)

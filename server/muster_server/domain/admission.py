@@ -17,6 +17,10 @@ class NotAdmitted(Exception):
     """What the provider said of a person does not let them in; the text says why."""
 
 
+class NoRole(NotAdmitted):
+    """The person is in none of the groups that may sign in."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Admission:
     """How the claims of a provider are read."""
@@ -75,7 +79,7 @@ def _role(groups: Collection[str], rules: Admission) -> UserRole:
         if wanted & frozenset(groups):
             return role
     if rules.default_role is None:
-        raise NotAdmitted("none of the groups that may sign in is among the person's groups")
+        raise NoRole("none of the groups that may sign in is among the person's groups")
     return rules.default_role
 
 

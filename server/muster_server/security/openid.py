@@ -53,6 +53,10 @@ class NotBelieved(Exception):
     """The provider refused, or its answer is not to be believed; the text says why."""
 
 
+class TakenBack(NotBelieved):
+    """The provider has taken back what it issued for a person."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Identified:
     """What the provider said of somebody who signed in, or who was asked about again."""
@@ -119,8 +123,8 @@ class OpenidProvider:
         return self._identified(answer, self._verified(token, nonce=nonce))
 
     def refresh(self, refresh_token: str) -> Identified:
-        """Return what the provider says now of whom it gave this token for. Raises ProviderAway, and
-        NotBelieved once the provider has taken the token back."""
+        """Return what the provider says now of whom it gave this token for. Raises ProviderAway and
+        NotBelieved, and TakenBack once the provider has taken the token back."""
         answer = self._ask_for_tokens(
             {"grant_type": "refresh_token", "refresh_token": refresh_token}
         )
@@ -293,4 +297,6 @@ def _with_query(url: str, query: Mapping[str, str]) -> str:
 def _refused(status: int, answer: Mapping[str, Any], what: str) -> NotBelieved | ProviderAway:
     said = f"{what} answers {status} {answer.get('error', '')}".strip()
     # What the server did wrong says nothing about the person.
-    return ProviderAway(said) if status >= 500 or status == 429 else NotBelieved(said)
+    if status >= 500 or status == 429:
+        return ProviderAway(said)
+    return TakenBack(said) if answer.get("error") == "invalid_grant" else NotBelieved(said)

@@ -23,6 +23,7 @@ from muster_server.db.models import AuditRow, GroupMemberRow, GroupRow, SessionR
 from muster_server.security import openid as provider_calls
 from muster_server.services.core.accounts import openid_checks
 from muster_server.services.core.accounts.openid import CHECK_EVERY
+from muster_server.services.secrets.store import may_use_own
 from support.accounts.providers import Person, public_provider, scripted_provider
 from support.client import make_client, running
 
@@ -193,6 +194,64 @@ def test_a_session_ends_when_the_provider_takes_back_what_it_issued(public, clie
     with database.read() as session:
         ended = select(AuditRow).where(AuditRow.action == "auth.openid_session_ended")
         assert session.scalars(ended).one().subject == "user:dora"
+
+
+def test_whom_the_provider_refuses_is_let_in_by_nothing_until_they_sign_in_again(
+    public, client, connect, app, database
+):
+    emmy = Person(public, "u-7", preferred_username="emmy")
+    sign_in(client, emmy)
+    token = client.post("/api/v1/tokens", json={"name": "laptop"}).json()["secret"]
+    login = client.post("/api/v1/auth/device", json={"client": "muster on desk"}).json()
+    client.post(f"/api/v1/auth/device/{login['user_code']}:approve")
+    program, anybody = connect(token=token), connect()
+    emmy.leave()
+    later(app)
+    assert me(client) is None
+    assert me(program) is None
+    assert program.get("/mlflow/api/2.0/mlflow/experiments/get?experiment_id=0").status_code == 401
+    asked = {"device_code": login["device_code"]}
+    assert anybody.post("/api/v1/auth/device/token", json=asked).status_code == 401
+    with database.read() as session:
+        refused = select(AuditRow.detail).where(AuditRow.action == "auth.token_refused")
+        assert session.scalars(refused).first() == {"reason": "the provider has refused the user"}
+        assert not may_use_own(session, session.scalars(select(UserRow.id)).one())
+    sign_in(client, emmy)
+    assert me(program)["username"] == "emmy"
+
+
+@WITH("settings", [{"oidc_viewer_groups": ["lab"], "oidc_default_role": "none"}], indirect=True)
+def test_who_is_no_longer_in_a_group_that_may_sign_in_is_refused(public, client, connect, app):
+    finn = Person(public, "u-8", preferred_username="finn", groups=["lab"])
+    sign_in(client, finn)
+    program = connect(token=client.post("/api/v1/tokens", json={"name": "t"}).json()["secret"])
+    finn.say(preferred_username="finn", groups=[])
+    later(app)
+    assert (me(client), me(program)) == (None, None)
+
+
+def test_who_has_a_password_keeps_their_tokens_when_the_provider_refuses_them(
+    scripted, connect, database, app
+):
+    hopper = signed_in_with_password(connect, database, "hopper")
+    program = connect(token=hopper.post("/api/v1/tokens", json={"name": "t"}).json()["secret"])
+    hopper.get(scripted.allow(hopper.post("/api/v1/auth/oidc/connect").json()["url"]))
+    at_provider = connect()
+    sign_in(at_provider, scripted)
+    scripted.tokens = {"error": "invalid_grant"}
+    later(app)
+    assert me(at_provider) is None
+    assert (me(program)["username"], me(hopper)["username"]) == ("hopper", "hopper")
+
+
+def test_a_mistake_in_the_settings_stops_no_tokens(scripted, client, connect, app):
+    """The provider refuses the server, and says nothing about people."""
+    sign_in(client, scripted)
+    program = connect(token=client.post("/api/v1/tokens", json={"name": "t"}).json()["secret"])
+    scripted.tokens = {"error": "invalid_client"}
+    later(app)
+    assert me(client) is None
+    assert me(program)["username"] == "grace"
 
 
 def test_a_session_ends_when_the_provider_answers_about_another_person(

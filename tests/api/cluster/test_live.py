@@ -262,7 +262,7 @@ def test_pings_are_numbered_and_now_and_then_everything_is_hinted_at(open_live, 
     client.expect("topic", "cluster", timeout_s=1.0)
 
 
-@pytest.mark.parametrize("end", ["signed out", "deactivated", "revoked"])
+@pytest.mark.parametrize("end", ["signed out", "deactivated", "refused", "revoked"])
 def test_the_channel_closes_within_two_seconds_of_what_opened_it(
     settings, port, cookie, token, make_ticket, open_live, database, end
 ):
@@ -274,22 +274,21 @@ def test_the_channel_closes_within_two_seconds_of_what_opened_it(
                 open_live(cookie=cookie, origin=f"http://127.0.0.1:{port}"),
                 LiveClient(second, cookie=cookie, origin=f"http://127.0.0.1:{second}"),
             ],
-            "deactivated": lambda: [
+        }.get(
+            end,
+            lambda: [
                 open_live(token=token),
                 LiveClient(second, token=token),
                 open_live(ticket=make_ticket()),
             ],
-            "revoked": lambda: [
-                open_live(token=token),
-                LiveClient(second, token=token),
-                open_live(ticket=make_ticket()),
-            ],
-        }[end]()
+        )()
         with database.transaction() as session:
             if end == "signed out":
                 auth.end_session(session, hash_secret(cookie))
             elif end == "deactivated":
                 session.query(UserRow).update({"is_active": False})
+            elif end == "refused":
+                session.query(UserRow).update({"provider_refused_at": clock.now()})
             else:
                 session.query(ApiTokenRow).update({"revoked_at": clock.now()})
         ended_at = time.monotonic()

@@ -23,6 +23,19 @@ class GroupRow(Base):
     created_by: Mapped[str] = mapped_column(String(160))
 
 
+class ScimGroupRow(Base):
+    """What a provisioning client says of a group that it manages. Its name there is `provider_group`."""
+
+    __tablename__ = "scim_groups"
+
+    group_id: Mapped[int] = mapped_column(
+        ForeignKey("groups.id", ondelete="CASCADE"), primary_key=True
+    )
+    name_key: Mapped[str] = mapped_column(String(200), unique=True)
+    """The name as it is compared, whatever its case."""
+    external_id: Mapped[str | None] = mapped_column(String(255), index=True)
+
+
 class GroupMemberRow(Base):
     __tablename__ = "group_members"
 

@@ -7,16 +7,19 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     ForeignKey,
     Index,
     LargeBinary,
     String,
     UniqueConstraint,
+    and_,
     false,
 )
+from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column
 
-from muster_server.domain.accounts import AccountKind
+from muster_server.domain.accounts import AccountKind, ScimState
 
 from .base import Base, BigId
 
@@ -33,8 +36,22 @@ class UserRow(Base):
     kind: Mapped[AccountKind] = mapped_column(String(16), default="person", server_default="person")
     description: Mapped[str] = mapped_column(String(200), default="", server_default="")
     is_active: Mapped[bool] = mapped_column(default=True)
+    provider_refused_at: Mapped[dt.datetime | None]
+    """Since when the OpenID provider has refused somebody who signs in nowhere else; None once they have
+    signed in again."""
     created_at: Mapped[dt.datetime]
     last_login_at: Mapped[dt.datetime | None]
+
+    @hybrid_property
+    def may_act(self) -> bool:
+        """Whether anything may be done in this account's name: by a session, a token or a job, or for its
+        notifications."""
+        return self.is_active and self.provider_refused_at is None
+
+    @may_act.inplace.expression
+    @classmethod
+    def _may_act_expression(cls) -> ColumnElement[bool]:
+        return and_(cls.is_active, cls.provider_refused_at.is_(None))
 
 
 class SessionRow(Base):
@@ -66,6 +83,21 @@ class UserIdentityRow(Base):
     last_login_at: Mapped[dt.datetime]
 
     __table_args__ = (UniqueConstraint("issuer", "subject"),)
+
+
+class ScimUserRow(Base):
+    """What a provisioning client says of an account that it manages."""
+
+    __tablename__ = "scim_users"
+
+    user_id: Mapped[int] = mapped_column(
+        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True
+    )
+    state: Mapped[ScimState] = mapped_column(String(16))
+    user_name: Mapped[str] = mapped_column(String(254))
+    name_key: Mapped[str] = mapped_column(String(254), unique=True)
+    """The name as it is compared, whatever its case."""
+    external_id: Mapped[str | None] = mapped_column(String(255), unique=True)
 
 
 class OpenidSessionRow(Base):

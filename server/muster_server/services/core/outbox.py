@@ -122,7 +122,7 @@ def _load_rules(session: Session, occurrence: Occurrence) -> list[NotificationRu
     """Return the enabled rules that may match, those of active users who may see what it is about."""
     of_user = and_(
         NotificationRuleRow.user_id.is_not(None),
-        UserRow.is_active,
+        UserRow.may_act,
         or_(
             NotificationRuleRow.whose == "all",
             NotificationRuleRow.user_id == occurrence.owner_id,

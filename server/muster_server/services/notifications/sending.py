@@ -116,7 +116,7 @@ def send_waiting(
 def _is_due(now: dt.datetime) -> Sequence[ColumnElement[bool]]:
     owner_is_active = or_(
         NotificationTargetRow.user_id.is_(None),
-        exists().where(UserRow.id == NotificationTargetRow.user_id, UserRow.is_active),
+        exists().where(UserRow.id == NotificationTargetRow.user_id, UserRow.may_act),
     )
     return (
         NotificationTargetRow.is_enabled.is_(True),

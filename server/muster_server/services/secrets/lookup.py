@@ -13,7 +13,7 @@ from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem
 
 from ..core import access
-from .store import is_active
+from .store import may_use_own
 
 NAMED_MAX = 20
 """Most names that a message lists."""
@@ -24,7 +24,7 @@ def find_secrets(
 ) -> dict[str, SecretRow]:
     """Return every secret that an experiment of this user in this project can use, by name.
 
-    A user who was deactivated has none of their own, and one who may not submit to the project none
+    A user who may not act, such as a deactivated one, has none of their own, and one who may not submit to the project none
     of its secrets.
     """
     if (
@@ -33,7 +33,7 @@ def find_secrets(
         and not access.may(session, "submit", project_id, user_id)
     ):
         project_id = None
-    if user_id is not None and not is_active(session, user_id):
+    if user_id is not None and not may_use_own(session, user_id):
         user_id = None
     owners = []
     if user_id is not None:

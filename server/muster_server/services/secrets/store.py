@@ -195,6 +195,6 @@ def _out(row: SecretRow, owner: Owner) -> SecretOut:
     return SecretOut.from_row(row, owner=owner.kind, owner_name=owner.name)
 
 
-def is_active(session: Session, user_id: int) -> bool:
+def may_use_own(session: Session, user_id: int) -> bool:
     """Return whether a user may still use secrets of their own."""
-    return bool(session.scalar(select(UserRow.is_active).where(UserRow.id == user_id)))
+    return bool(session.scalar(select(UserRow.may_act).where(UserRow.id == user_id)))

@@ -125,7 +125,7 @@ def _tokens(session: Session, now: dt.datetime) -> list[tuple[str, Principal]]:
         )
         .join(UserRow, UserRow.id == ApiTokenRow.user_id)
         .where(
-            UserRow.is_active,
+            UserRow.may_act,
             ApiTokenRow.revoked_at.is_(None),
             or_(ApiTokenRow.expires_at.is_(None), ApiTokenRow.expires_at > now),
         )

@@ -160,7 +160,7 @@ def _is_known(session: Session, name: str) -> bool:
 def _owner(session: Session, experiment: ExperimentRow) -> Principal:
     """Return whom the job acts for: a member, whatever else its owner may. Raises Forbidden."""
     owner = session.get(UserRow, experiment.owner_id) if experiment.owner_id else None
-    if owner is None or not owner.is_active or owner.role not in ROLES:
+    if owner is None or not owner.may_act or owner.role not in ROLES:
         raise Forbidden(
             "models.not_yours",
             f"The owner of experiment {experiment.id} may not register models.",

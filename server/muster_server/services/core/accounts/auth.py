@@ -240,7 +240,15 @@ def start_session(
     user_agent: str = "",
 ) -> str:
     """Return the secret for a new session's cookie: always a new one, whatever cookie the browser
-    had. The address and the browser are kept for the list of the user's sessions."""
+    had. The address and the browser are kept for the list of the user's sessions.
+
+    Whom the provider had refused may act again: somebody has just vouched for them.
+    """
+    session.execute(
+        update(UserRow)
+        .where(UserRow.id == user_id, UserRow.provider_refused_at.is_not(None))
+        .values(provider_refused_at=None)
+    )
     session.execute(delete(SessionRow).where(SessionRow.expires_at <= now))
     keep = (
         select(SessionRow.secret_hash)

@@ -125,7 +125,7 @@ def take(
     if login.state == "waiting":
         raise Conflict("auth.device_pending", f"Nobody has confirmed {login.user_code} yet.")
     user = session.get(UserRow, login.user_id)
-    if user is None or not user.is_active:
+    if user is None or not user.may_act:
         raise NotSignedIn("auth.device_expired", "Who has let it in may not sign in any more.")
     login.state = "taken"
     return tokens.create_api_token(

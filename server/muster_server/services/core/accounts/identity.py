@@ -67,8 +67,8 @@ def describe_refused(session: Session, secret: str, *, now: dt.datetime) -> tupl
         case "usr":
             found = _find_api_token(session, secret_hash)
             if found is not None:
-                token, _ = found
-                return f"token:{token.id}", _why_void(token, now) or "the user is deactivated"
+                token, user = found
+                return f"token:{token.id}", _why_void(token, now) or _why_barred(user)
         case "join":
             joining = _find_join_token(session, secret_hash)
             if joining is not None:
@@ -95,7 +95,7 @@ def principal_of_session(
     if found is None:
         return None
     row, user = found
-    if not user.is_active or row.expires_at <= now or row.last_seen_at + idle <= now:
+    if not user.may_act or row.expires_at <= now or row.last_seen_at + idle <= now:
         return None
     return Principal(
         kind="user",
@@ -117,7 +117,7 @@ def still_valid(
     users = set(
         session.scalars(
             select(UserRow.id).where(
-                UserRow.id.in_({one.user_id for one in principals}), UserRow.is_active
+                UserRow.id.in_({one.user_id for one in principals}), UserRow.may_act
             )
         )
     )
@@ -196,7 +196,7 @@ def principal_of_live_ticket(
         .where(OneTimeTokenRow.id == ticket.id, OneTimeTokenRow.used_at.is_(None))
         .values(used_at=now)
     )
-    if used.rowcount != 1 or ticket.expires_at <= now or not user.is_active:  # type: ignore[attr-defined]
+    if used.rowcount != 1 or ticket.expires_at <= now or not user.may_act:  # type: ignore[attr-defined]
         return None
     # The channel only says that something changed; the data is fetched with the caller's own role.
     principal = Principal(
@@ -239,12 +239,16 @@ def _why_void(token: ApiTokenRow | JoinTokenRow, now: dt.datetime) -> str:
     return "expired" if token.expires_at is not None and token.expires_at <= now else ""
 
 
+def _why_barred(user: UserRow) -> str:
+    return "the provider has refused the user" if user.is_active else "the user is deactivated"
+
+
 def _of_api_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:
     found = _find_api_token(session, secret_hash)
     if found is None:
         return None
     token, user = found
-    if _why_void(token, now) or not user.is_active:
+    if _why_void(token, now) or not user.may_act:
         return None
     return Principal(
         kind="user",

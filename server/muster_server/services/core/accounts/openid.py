@@ -35,7 +35,7 @@ from muster_server.security.tokens import hash_secret, mint, mint_session_secret
 from muster_server.settings import Settings
 
 from .. import audit
-from . import auth, users
+from . import auth, tokens, users
 
 SIGN_IN_TIME = dt.timedelta(minutes=10)
 """Time that somebody has at the provider."""
@@ -307,6 +307,18 @@ def end(session: Session, check: DueCheck, reason: str, *, now: dt.datetime) -> 
         detail={"reason": reason},
         now=now,
     )
+
+
+def refuse(session: Session, check: DueCheck, *, now: dt.datetime) -> None:
+    """Let somebody whom the provider refuses do nothing more, until they sign in again. Who has a password
+    here does not depend on the provider, and keeps their tokens."""
+    identity = session.get(UserIdentityRow, check.identity_id)
+    user = session.get_one(UserRow, identity.user_id) if identity is not None else None
+    if user is None or user.password_hash is not None:
+        return
+    user.provider_refused_at = now
+    auth.end_all_sessions(session, user.id)
+    tokens.revoke_join_tokens_by(session, user.id, now=now)
 
 
 def email_of(session: Session, user_id: int) -> str | None:

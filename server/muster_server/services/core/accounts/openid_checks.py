@@ -10,10 +10,10 @@ from starlette.concurrency import run_in_threadpool
 
 from muster_server import clock
 from muster_server.db.engine import Database
-from muster_server.domain.admission import NotAdmitted, admit
+from muster_server.domain.admission import NoRole, NotAdmitted, admit
 from muster_server.errors import Conflict
 from muster_server.security.encryption import KeyRing, key_ring_or_none
-from muster_server.security.openid import NotBelieved, OpenidProvider, ProviderAway
+from muster_server.security.openid import NotBelieved, OpenidProvider, ProviderAway, TakenBack
 from muster_server.settings import Settings
 
 from . import openid
@@ -78,6 +78,9 @@ class OpenidChecks:
         except (NotBelieved, NotAdmitted, Conflict) as error:
             with self._database.transaction() as session:
                 openid.end(session, check, str(error), now=clock.now())
+                # Anything else may be a mistake in the settings, and must not stop everybody's tokens.
+                if isinstance(error, TakenBack | NoRole):
+                    openid.refuse(session, check, now=clock.now())
             return
         with self._database.transaction() as session:
             openid.confirm(
