@@ -31,6 +31,7 @@ PREFIX_FORM = re.compile(
 )
 """Form of the public address's path. Below one of the server's own paths, a request that a proxy has stripped
 would look like one that it has not."""
+SCIM_TOKEN_MIN = 32
 REDIS_SCHEMES = ("redis", "rediss", "unix")
 
 
@@ -251,6 +252,17 @@ class Settings(BaseSettings):
     """Groups of the provider whose members are viewers."""
     oidc_default_role: Literal["member", "viewer", "none"] = "member"
     """Role of who is in none of these groups; `none`: they may not sign in."""
+    scim_token: SecretStr | None = None
+    """Token with which an identity provider manages accounts and groups by SCIM, at least 32 characters; two
+    are separated by a space while one replaces the other. Unset: SCIM is off."""
+    scim_token_file: Path | None = None
+    """File that holds this token."""
+    scim_external_id_claim: str = Field(default="sub", min_length=1)
+    """Claim of the OpenID provider that equals the `externalId` of SCIM: it says which account is theirs when
+    somebody signs in for the first time."""
+    scim_username_claim: str = ""
+    """Claim that equals the `userName` of SCIM, and that people cannot choose themselves; it says the same.
+    Unset: no name is trusted."""
 
     smtp_host: str | None = None
     """Mail server that sends notifications by e-mail; unset: each e-mail target names its own."""
@@ -288,7 +300,11 @@ class Settings(BaseSettings):
         return value
 
     @field_validator(
-        "database_url_file", "redis_url_file", "smtp_password_file", "oidc_client_secret_file"
+        "database_url_file",
+        "redis_url_file",
+        "smtp_password_file",
+        "oidc_client_secret_file",
+        "scim_token_file",
     )
     @classmethod
     def _can_be_read(cls, value: Path | None, info: ValidationInfo) -> Path | None:
@@ -297,6 +313,15 @@ class Settings(BaseSettings):
             _refuse_other_databases(text)
         if text and info.field_name == "redis_url_file":
             _refuse_other_brokers(text)
+        if text and info.field_name == "scim_token_file":
+            _refuse_short_tokens(text)
+        return value
+
+    @field_validator("scim_token")
+    @classmethod
+    def _is_long(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            _refuse_short_tokens(value.get_secret_value())
         return value
 
     @field_validator("notify_allowed_networks")
@@ -400,6 +425,11 @@ class Settings(BaseSettings):
         given = self.oidc_client_secret.get_secret_value() if self.oidc_client_secret else ""
         return _from_file(self.oidc_client_secret_file) or given
 
+    def resolved_scim_tokens(self) -> list[str]:
+        """Return the tokens that provisioning clients may present; none: SCIM is off."""
+        given = self.scim_token.get_secret_value() if self.scim_token else ""
+        return (_from_file(self.scim_token_file) or given).split()
+
     def resolved_redis_url(self) -> str | None:
         from_file = _from_file(self.redis_url_file)
         return from_file or (self.redis_url.get_secret_value() if self.redis_url else None)
@@ -425,6 +455,14 @@ def _refuse_other_brokers(url: str) -> None:
         is_right = False
     if url and not is_right:
         raise ValueError("must be a URL that begins with redis://, rediss:// or unix://")
+
+
+def _refuse_short_tokens(text: str) -> None:
+    """Raise ValueError for a token that somebody could guess."""
+    if any(len(token) < SCIM_TOKEN_MIN for token in text.split()):
+        raise ValueError(
+            f"must have at least {SCIM_TOKEN_MIN} characters, such as 'openssl rand -hex 32' prints"
+        )
 
 
 def _from_file(path: Path | None) -> str | None:
@@ -461,7 +499,14 @@ def checked_settings() -> Settings:
 
 
 _SECRET = frozenset(
-    {"database_url", "redis_url", "secrets_key", "smtp_password", "oidc_client_secret"}
+    {
+        "database_url",
+        "redis_url",
+        "secrets_key",
+        "smtp_password",
+        "oidc_client_secret",
+        "scim_token",
+    }
 )
 
 

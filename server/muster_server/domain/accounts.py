@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import unicodedata
 from typing import Literal, NamedTuple
 
 AccountKind = Literal["person", "service"]
@@ -51,6 +52,11 @@ def account_problem(
             "Use member or viewer. Maintainers of a project can also make it a maintainer there.",
         )
     return None
+
+
+def comparison_key(name: str) -> str:
+    """Return a name as it is compared with others, whatever its case."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).lower())
 
 
 def expires_soon(expires_at: dt.datetime | None, now: dt.datetime) -> bool:

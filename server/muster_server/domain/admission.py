@@ -31,6 +31,10 @@ class Admission:
     """Groups of the provider whose members are administrators here."""
     members: frozenset[str]
     viewers: frozenset[str]
+    external_id_claim: str = "sub"
+    """Claim that is a person's external id at a provisioning client."""
+    trusted_name_claim: str = ""
+    """Claim that is a person's user name there, and that nobody can choose; "" for none."""
     default_role: UserRole | None
     """Role of everybody else; None: they are not let in."""
 
@@ -51,6 +55,9 @@ class Person:
     """Empty if it does not say."""
     groups: frozenset[str]
     role: UserRole
+    external_id: str | None = None
+    trusted_name: str | None = None
+    """What a provisioning client knows the person by; None if the provider does not say."""
 
 
 def admit(claims: Mapping[str, Any], rules: Admission) -> Person:
@@ -66,7 +73,16 @@ def admit(claims: Mapping[str, Any], rules: Admission) -> Person:
         email=email[:254] if isinstance(email, str) else "",
         groups=groups,
         role=_role(groups, rules),
+        external_id=_text(claims, rules.external_id_claim),
+        trusted_name=_text(claims, rules.trusted_name_claim),
     )
+
+
+def _text(claims: Mapping[str, Any], claim: str) -> str | None:
+    """Return a claim that identifies somebody; an address only if the provider has verified it."""
+    said = claims.get(claim)
+    is_trusted = claim != "email" or claims.get("email_verified") is True
+    return said if isinstance(said, str) and said and is_trusted else None
 
 
 def _role(groups: Collection[str], rules: Admission) -> UserRole:
@@ -106,7 +122,12 @@ def _username(claims: Mapping[str, Any], claim: str) -> str:
     said = claims.get(claim) or claims.get("email")
     if not isinstance(said, str):
         raise NotAdmitted(f"the claim {claim} is missing, and so is email")
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", said.partition("@")[0].strip()).lstrip("._-")
+    name = storable_name(said.partition("@")[0])
     if not name:
         raise NotAdmitted(f"the claim {claim} has no letter or digit")
-    return name[:NAME_MAX]
+    return name
+
+
+def storable_name(said: str) -> str:
+    """Return a name as users and groups have them here; "" if nothing is left of it."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", said.strip()).lstrip("._-")[:NAME_MAX]

@@ -19,6 +19,7 @@ const ADA: Schemas["UserOut"] = {
   kind: "person",
   description: "",
   is_active: true,
+  is_provisioned: false,
   created_at: AT,
   last_login_at: AT,
 };
@@ -55,7 +56,7 @@ const SESSION: Schemas["SessionOut"] = {
 /** What was sent: method and path, with the body. */
 const sent = new Map<string, unknown>();
 const ANSWERS: Record<string, unknown[]> = {
-  "/api/v1/users": [ADA, CI],
+  "/api/v1/users": [ADA, CI, { ...ADA, id: 3, username: "grace", is_provisioned: true }],
   "/api/v1/users/2/tokens": [TOKEN],
   "/api/v1/sessions": [SESSION, { ...SESSION, id: "f".repeat(16), user_agent: "curl/8", is_current: false }],
 };
@@ -94,6 +95,13 @@ async function show(page: React.ReactNode): Promise<void> {
     </MantineProvider>,
   );
 }
+
+test("the list says whose accounts an identity provider manages", async () => {
+  await show(<Users />);
+  const row = await screen.findByRole("row", { name: /grace/ });
+  expect(within(row).getByText(/managed by SCIM/)).toBeTruthy();
+  expect(screen.getAllByText(/managed by SCIM/)).toHaveLength(1);
+});
 
 test("service accounts are listed apart, with their tokens", async () => {
   await show(<Users />);

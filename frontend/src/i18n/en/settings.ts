@@ -331,6 +331,7 @@ export const settings = {
     active: "Account",
     isActive: "active",
     isOff: "disabled",
+    byScim: "managed by SCIM",
     lastLogin: "Last sign-in",
     roleOf: "Role of {{name}}",
     activate: "Enable",

@@ -320,6 +320,7 @@ export const settings: Same<typeof english> = {
     active: "账户",
     isActive: "启用",
     isOff: "停用",
+    byScim: "由 SCIM 管理",
     lastLogin: "最近登录",
     roleOf: "{{name}} 的角色",
     activate: "启用",

@@ -31,7 +31,7 @@ from muster_server.security.cookies import clear_session_cookie, set_session_coo
 from muster_server.security.encryption import key_ring_or_none
 from muster_server.security.principal import Principal
 from muster_server.security.rate_limits import SignInLimits
-from muster_server.services.core.accounts import auth, openid, second_factor
+from muster_server.services.core.accounts import auth, openid, second_factor, users
 from muster_server.services.core.accounts.identity import lower_user_role
 from muster_server.settings import Settings
 
@@ -250,7 +250,9 @@ async def change_password(
         with db.read() as session:
             user = _own_row(session.get(UserRow, me.user_id))
             user_id, known_hash, username = user.id, user.password_hash, user.username
-            is_theirs = openid.email_of(session, user_id) is not None
+            is_theirs = openid.email_of(session, user_id) is not None or bool(
+                users.provisioned_among(session, [user])
+            )
         if known_hash is None and is_theirs:
             raise auth.signs_in_elsewhere()
         if known_hash is None and me.session_hash is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, status
@@ -43,7 +44,8 @@ def list_users(
 ) -> Page[UserOut]:
     with db.read() as session:
         rows, following = users.list_users(session, kind=kind, cursor=cursor, limit=limit)
-        return Page(items=[_user_out(row) for row in rows], next=following)
+        provisioned = users.provisioned_among(session, rows)
+        return Page(items=[_user_out(row, provisioned) for row in rows], next=following)
 
 
 @router.post(
@@ -74,7 +76,7 @@ async def create_user(body: UserIn, request: Request, db: Db, me: Me, addr: Remo
                 remote_addr=addr,
                 now=clock.now(),
             )
-            return _user_out(row)
+            return _user_out(row, frozenset())
 
     return await password_work(request, work)
 
@@ -93,7 +95,7 @@ def update_user(user_id: Id, body: UserPatch, db: Db, me: Me, addr: RemoteAddr) 
             remote_addr=addr,
             now=clock.now(),
         )
-        return _user_out(row)
+        return _user_out(row, users.provisioned_among(session, [row]))
 
 
 @router.get("/users/{user_id}/tokens", summary="The API tokens of a service account")
@@ -146,5 +148,6 @@ def list_audit(
         )
 
 
-def _user_out(row: UserRow) -> UserOut:
-    return UserOut.from_row(row, role=lower_user_role(row.role, row.role))
+def _user_out(row: UserRow, provisioned: Collection[int]) -> UserOut:
+    role = lower_user_role(row.role, row.role)
+    return UserOut.from_row(row, role=role, is_provisioned=row.id in provisioned)

@@ -142,6 +142,8 @@ class UserOut(Output):
     kind: AccountKind
     description: str
     is_active: bool
+    is_provisioned: bool
+    """Whether the identity provider manages the account by SCIM."""
     created_at: dt.datetime
     last_login_at: dt.datetime | None
 

@@ -80,6 +80,7 @@ def user_list(as_json: JsonOption = False) -> None:
         "role": "role",
         "kind": "kind",
         "active": ("is_active", lambda is_active: "yes" if is_active else "no"),
+        "managed by": ("is_provisioned", lambda is_provisioned: "SCIM" if is_provisioned else ""),
         "last sign-in": ("last_login_at", last_use),
         "created": ("created_at", age),
         "description": "description",

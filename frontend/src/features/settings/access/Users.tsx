@@ -183,7 +183,11 @@ function UserList({ kind }: { kind: User["kind"] }) {
                       />
                     ),
                   ),
-                  column("active", t("users.active"), (user) => t(user.is_active ? "users.isActive" : "users.isOff")),
+                  column("active", t("users.active"), (user) =>
+                    [t(user.is_active ? "users.isActive" : "users.isOff"), user.is_provisioned && t("users.byScim")]
+                      .filter(Boolean)
+                      .join(" · "),
+                  ),
                   isService
                     ? column("for", t("users.description"), (user: User) => user.description)
                     : column("seen", t("users.lastLogin"), (user: User) =>

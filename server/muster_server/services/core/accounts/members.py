@@ -12,6 +12,7 @@ from muster_server.db.models import (
     GroupRow,
     ProjectMemberRow,
     ProjectRow,
+    ScimGroupRow,
     UserRow,
 )
 from muster_server.domain.access import Action, ProjectRole
@@ -126,6 +127,12 @@ def fill_group(session: Session, name: str, provider_group: str | None, caller: 
             f"The provider's group {provider_group} fills the group {other} already.",
         )
     if group.provider_group != provider_group:
+        if session.get(ScimGroupRow, group.id) is not None:
+            raise Conflict(
+                "groups.filled_by_scim",
+                f"The identity provider fills the group {name} by SCIM.",
+                hint="Stop provisioning the group there.",
+            )
         group.provider_group = provider_group
         callers.record(
             session,

@@ -24,6 +24,7 @@ from muster_server.db.models import (
     GroupRow,
     OneTimeTokenRow,
     OpenidSessionRow,
+    ScimGroupRow,
     SessionRow,
     UserIdentityRow,
     UserRow,
@@ -35,7 +36,7 @@ from muster_server.security.tokens import hash_secret, mint, mint_session_secret
 from muster_server.settings import Settings
 
 from .. import audit
-from . import auth, tokens, users
+from . import auth, provisioning, tokens, users
 
 SIGN_IN_TIME = dt.timedelta(minutes=10)
 """Time that somebody has at the provider."""
@@ -94,6 +95,8 @@ def rules_of(settings: Settings) -> Admission:
         admins=frozenset(settings.oidc_admin_groups),
         members=frozenset(settings.oidc_member_groups),
         viewers=frozenset(settings.oidc_viewer_groups),
+        external_id_claim=settings.scim_external_id_claim,
+        trusted_name_claim=settings.scim_username_claim,
         default_role=None if default == "none" else default,
     )
 
@@ -175,7 +178,7 @@ def sign_in(
         .with_for_update()
     )
     if identity is None:
-        user = _new_user(session, person, connects, remote_addr, now)
+        user = _new_user(session, person, issuer, connects, remote_addr, now)
         identity = UserIdentityRow(
             user_id=user.id, issuer=issuer, subject=person.subject, created_at=now
         )
@@ -350,12 +353,16 @@ def _seal(row: OpenidSessionRow, refresh_token: str | None, keys: KeyRing | None
 def _new_user(
     session: Session,
     person: Person,
+    issuer: str,
     connects: int | None,
     remote_addr: str,
     now: dt.datetime,
 ) -> UserRow:
     if connects is not None:
         return session.get_one(UserRow, connects)
+    provisioned = provisioning.find_signing_in(session, person, issuer)
+    if provisioned is not None:
+        return provisioned
     same = func.lower(UserRow.username) == person.username.lower()
     if session.scalar(select(UserRow.id).where(same)) is not None:
         # Whoever has the name here need not be the person whom the provider calls so.
@@ -396,7 +403,12 @@ def _follow_groups(
     session: Session, user: UserRow, theirs: Collection[str], now: dt.datetime
 ) -> None:
     groups: Sequence[GroupRow] = session.scalars(
-        select(GroupRow).where(GroupRow.provider_group.is_not(None)).order_by(GroupRow.id)
+        select(GroupRow)
+        .where(
+            GroupRow.provider_group.is_not(None),
+            GroupRow.id.not_in(select(ScimGroupRow.group_id)),
+        )
+        .order_by(GroupRow.id)
     ).all()
     present = {
         row.group_id: row

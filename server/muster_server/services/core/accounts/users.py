@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import UserRow
+from muster_server.db.models import ScimUserRow, UserRow
 from muster_server.domain.accounts import AccountKind, account_problem
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.accounts.auth import Role
@@ -22,6 +23,14 @@ def list_users(
 ) -> tuple[list[UserRow], str | None]:
     query = select(UserRow) if kind is None else select(UserRow).where(UserRow.kind == kind)
     return read_page(session, query, UserRow.id, cursor=cursor, limit=limit)
+
+
+def provisioned_among(session: Session, rows: Sequence[UserRow]) -> frozenset[int]:
+    """Return the ids of those users that an identity provider manages by SCIM."""
+    query = select(ScimUserRow.user_id).where(
+        ScimUserRow.user_id.in_([row.id for row in rows]), ScimUserRow.state != "deleted"
+    )
+    return frozenset(session.scalars(query))
 
 
 def get_user(session: Session, user_id: int) -> UserRow:
@@ -134,6 +143,8 @@ def update_user(
     if role is not None and role != user.role:
         user.role = changes["role"] = role
     if is_active is not None and is_active != user.is_active:
+        if is_active:
+            _reopen(session, user)
         user.is_active = changes["is_active"] = is_active
     if changes:  # of rights
         auth.end_all_sessions(session, user_id)
@@ -152,3 +163,17 @@ def update_user(
             now=now,
         )
     return user
+
+
+def _reopen(session: Session, user: UserRow) -> None:
+    """Raise Conflict if a provisioning client says that the account is closed. One that it has deleted is
+    given back to it."""
+    row = session.get(ScimUserRow, user.id)
+    if row is not None and row.state == "inactive":
+        raise Conflict(
+            "users.closed_by_scim",
+            f"The identity provider has deactivated {user.username} by SCIM.",
+            hint="Activate the account there.",
+        )
+    if row is not None:
+        row.state = "active"
