@@ -35,6 +35,9 @@ from packaging.utils import canonicalize_name
 EXTRAS = ("server", "agent", "cli", "local")
 """The extras that run Muster itself. The others prepare Python environments of jobs, on top of a torch that is not
 locked."""
+ASKED_BY = {("email-validator", "pydantic"): "scim2-models"}
+"""Who asks for what an extra of a package brings, by (what it brings, package): the lock names the package
+alone, which others use without the extra."""
 NAME = "muster-train"
 LIST_NPM = (
     'import { packages } from "./scripts/licenses.ts"; console.log(JSON.stringify(packages()))'
@@ -64,7 +67,8 @@ def read_lock(text: str) -> list[Pin]:
         if head is None or via is None:
             raise SystemExit(f"error: requirements.lock has an entry of another form:\n{entry}")
         hashes = re.findall(r"--hash=sha256:([0-9a-f]{64})", entry)
-        parents = frozenset(name.split(" ")[0] for name in via[1].split(", "))
+        named = (name.split(" ")[0] for name in via[1].split(", "))
+        parents = frozenset(ASKED_BY.get((head[1], name), name) for name in named)
         pins.append(Pin(head[1], head[2], head[3] or "", tuple(sorted(hashes)), parents))
     return pins
 

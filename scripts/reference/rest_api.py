@@ -85,6 +85,7 @@ TITLES = {
     "description": "Description",
     "agents": "Agents",
     "mlflow": "MLflow's tracking API",
+    "scim": "SCIM 2.0",
     "dashboard": "Dashboard",
 }
 LIVE = """
@@ -106,7 +107,12 @@ MLFLOW = """
 For MLflow's clients outside a job; see the [guide](../guides/mlflow.md#from-outside-a-job). Errors have
 MLflow's shape: `{"error_code": …, "message": …}`.
 """
-NOTES = {"live": LIVE, "agents": AGENTS, "mlflow": MLFLOW}
+SCIM = """
+For the provisioning client of an identity provider; see the
+[guide](../guides/sign-in.md#provision-accounts-with-scim). Users and groups, and errors, have the shapes of RFC
+7643 and 7644.
+"""
+NOTES = {"live": LIVE, "agents": AGENTS, "mlflow": MLFLOW, "scim": SCIM}
 OTHERS = {
     "live": ("live", "The live channel"),
     "open_tunnel": (
@@ -122,6 +128,8 @@ OTHERS = {
     "mlflow_put_artifact": ("mlflow", "Stores an artifact"),
     "mlflow_delete_artifact": ("mlflow", "Deletes an artifact, or a folder of them"),
     "mlflow_elsewhere": ("mlflow", "The refusal of the rest of MLflow's API"),
+    "scim_read": ("scim", "`Users`, `Groups`, `Schemas`, `ResourceTypes`, `ServiceProviderConfig`"),
+    "scim_write": ("scim", "Creates, changes, deletes and searches `Users` and `Groups`"),
     "dashboard": ("dashboard", "The dashboard's files, for every address that is no route"),
 }
 """Operations that are not in the OpenAPI document → (section, what they do)."""

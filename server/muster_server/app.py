@@ -49,6 +49,7 @@ from muster_server.api.accounts import (
     openid,
     panels,
     saved_views,
+    scim,
     second_factor,
     secrets,
     tokens,
@@ -177,6 +178,7 @@ def _routes() -> tuple[BaseRoute, ...]:
         for router in part.agent_routers():
             app.include_router(router, prefix="/agent/v1")
     app.include_router(mlflow.router)
+    app.include_router(scim.router)
     app.include_router(openapi.router)
     return tuple(app.router.routes)
 

@@ -44,8 +44,10 @@ def call(client, operation, **kwargs):
 
 
 def refusal_of(reply):
-    """The code of an error, which MLflow's API has in a place of its own."""
+    """The code of an error, which MLflow's API has in a place of its own. SCIM has none but the status."""
     body = reply.json()
+    if "status" in body:
+        return {"401": "auth.not_signed_in", "403": "auth.forbidden"}.get(body["status"], "")
     return body["error_code"] if "error_code" in body else body["error"]["code"]
 
 

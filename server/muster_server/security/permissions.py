@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from typing import Literal
 
 Permission = Literal[
-    "public", "metrics", "infer", "view", "submit", "admin", "self", "agent", "join"
+    "public", "metrics", "infer", "view", "submit", "admin", "self", "agent", "join", "provision"
 ]
 """Right that a caller needs for an operation.
 
 `public` needs none; `self` is any signed-in user, about themselves. `view`, `submit` and `admin`
 depend on the role (see ROLES). `metrics` is monitoring, the only right of a token of the role metrics. `infer` is to send requests to
 deployments, the only right of a token of the role predict.
-`agent` needs an agent's credential, and `join` a join token or an agent's credential."""
+`agent` needs an agent's credential, and `join` a join token or an agent's credential. `provision` needs the
+token of MUSTER_SCIM_TOKEN, which has no other right."""
 
 ROLES: Mapping[str, frozenset[Permission]] = {
     "metrics": frozenset({"public", "metrics"}),
@@ -27,6 +28,7 @@ ROLES: Mapping[str, frozenset[Permission]] = {
     "admin": frozenset({"public", "metrics", "self", "view", "submit", "infer", "admin"}),
     "agent": frozenset({"public", "agent", "join"}),
     "join": frozenset({"public", "join"}),
+    "scim": frozenset({"public", "provision"}),
 }
 
 PERMISSIONS: Mapping[str, Permission] = {
@@ -267,6 +269,9 @@ PERMISSIONS: Mapping[str, Permission] = {
     "mlflow_put_artifact": "submit",
     "mlflow_delete_artifact": "submit",
     "mlflow_elsewhere": "view",
+    # SCIM, for the provisioning client of an identity provider
+    "scim_read": "provision",
+    "scim_write": "provision",
     # outputs: whoever may read a trial's log may read its files
     "list_outputs": "view",
     "get_outputs_summary": "view",

@@ -10,10 +10,10 @@ from typing import Literal
 class Principal:
     """An authenticated caller. Agents are principals too, with a node and no user."""
 
-    kind: Literal["user", "agent", "join_token"]
+    kind: Literal["user", "agent", "join_token", "scim"]
     name: str
     """Name for the audit trail: "ada", "node-1"."""
-    role: Literal["admin", "member", "viewer", "predict", "metrics", "agent", "join"]
+    role: Literal["admin", "member", "viewer", "predict", "metrics", "agent", "join", "scim"]
     user_id: int | None = None
     token_id: int | None = None
     session_hash: str | None = None

@@ -82,6 +82,12 @@ router there is one. */}}
       name: {{ .Values.existingSecret }}
       key: oidc_client_secret
       optional: true
+- name: MUSTER_SCIM_TOKEN
+  valueFrom:
+    secretKeyRef:
+      name: {{ .Values.existingSecret }}
+      key: scim_token
+      optional: true
 {{- if not (hasKey .Values.settings "MUSTER_ALLOWED_HOSTS") }}
 - name: MUSTER_ALLOWED_HOSTS
   value: {{ include "muster.hosts" . | quote }}

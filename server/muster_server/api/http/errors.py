@@ -157,6 +157,8 @@ def response_to(exc: Exception, scope: Scope) -> Response:
     if isinstance(exc, TrackingError):
         return tracking_refusal(exc.status, exc.code, str(exc))
     response = render(exc, request_id=scope.get("muster.request_id"))
+    if scope["path"].startswith(SCIM):
+        return _as_scim_error(response)
     return as_tracking_error(response) if scope["path"].startswith(TRACKING) else response
 
 
@@ -197,14 +199,44 @@ _TRACKING_CODES = {
 
 def as_tracking_error(response: Response) -> Response:
     """Return a response that holds a Problem in the shape that MLflow's clients read."""
+    status, _, message, headers = _told_elsewhere(response)
+    code = _TRACKING_CODES.get(status, "INTERNAL_ERROR")
+    return tracking_refusal(status, code, message, headers)
+
+
+SCIM = "/api/scim/"
+SCIM_MEDIA_TYPE = "application/scim+json"
+_SCIM_TYPES = {
+    "request.invalid_json": "invalidSyntax",
+    "request.out_of_range": "invalidValue",
+    "scim.invalid_value": "invalidValue",
+    "scim.taken": "uniqueness",
+    "users.name_taken": "uniqueness",
+}
+
+
+def _as_scim_error(response: Response) -> Response:
+    """Return a response that holds a Problem in the shape of RFC 7644, 3.12."""
+    status, error, message, headers = _told_elsewhere(response)
+    body = {
+        "schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"],
+        "status": str(status),
+        "detail": message,
+    }
+    if error.code in _SCIM_TYPES:
+        body["scimType"] = _SCIM_TYPES[error.code]
+    return Response(json.dumps(body), status, headers, media_type=SCIM_MEDIA_TYPE)
+
+
+def _told_elsewhere(response: Response) -> tuple[int, ProblemBody, str, dict[str, str]]:
+    """Return (status, problem, text, headers) of a response for clients of another API."""
     error = Problem.model_validate_json(bytes(response.body)).error
     status = 400 if response.status_code == 422 else response.status_code
     fields = "; ".join(f"{field.path} {field.message}" for field in error.fields)
     message = " ".join(part for part in (error.message, fields, error.hint) if part)
     kept = ("retry-after", "www-authenticate", "allow")
     headers = {name: value for name, value in response.headers.items() if name in kept}
-    code = _TRACKING_CODES.get(status, "INTERNAL_ERROR")
-    return tracking_refusal(status, code, message, headers)
+    return status, error, message, headers
 
 
 def tracking_refusal(

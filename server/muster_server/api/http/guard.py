@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import hmac
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -135,6 +136,8 @@ class Gate:
         self.app = app
         self._cookie = session_cookie_name(settings)
         self._idle = dt.timedelta(seconds=settings.session_idle_s)
+        # Their hashes: a comparison takes as long whatever is presented.
+        self._scim = [hash_secret(token) for token in settings.resolved_scim_tokens()]
         self._monitors: dict[str, tuple[Principal, float]] = {}
         """Principals of tokens that may read the metrics, by hash of the token, and how long each
         is trusted without the database."""
@@ -165,7 +168,7 @@ class Gate:
             await run_in_threadpool(_note_refused, HTTPConnection(scope))
             raise NotSignedIn(
                 "auth.not_signed_in",
-                _why_nobody(HTTPConnection(scope)),
+                _why_nobody(HTTPConnection(scope), operation),
             )
         if operation is not None:
             try:
@@ -233,6 +236,10 @@ class Gate:
     def _identify(
         self, connection: HTTPConnection, operation: Operation | None
     ) -> Principal | None:
+        if operation is not None and operation.permission == "provision":
+            presented = hash_secret(_bearer(connection) or "")
+            if any(hmac.compare_digest(presented, known) for known in self._scim):
+                return Principal(kind="scim", name="provider", role="scim")
         database: Database = connection.app.state.database
         now = clock.now()
         if operation is not None and operation.id == "live":
@@ -348,7 +355,9 @@ def _note_forbidden(connection: HTTPConnection, principal: Principal, operation:
     )
 
 
-def _why_nobody(connection: HTTPConnection) -> str:
+def _why_nobody(connection: HTTPConnection, operation: Operation | None) -> str:
+    if operation is not None and operation.permission == "provision":
+        return "SCIM takes the token of MUSTER_SCIM_TOKEN alone, and is off if the server has none."
     bearer = _bearer(connection)
     if bearer is None:
         return "Sign in, or send an API token as 'Authorization: Bearer mst_usr_…'."

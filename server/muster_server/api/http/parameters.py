@@ -43,8 +43,8 @@ async def refuse_unknown_parameters(connection: HTTPConnection) -> None:
         )
 
 
-OTHERS = ("/agent/", "/mlflow/", "/api/v1/auth/oidc/callback")
-"""Paths whose callers may say more: agents of the next version, clients of MLflow and OpenID providers."""
+OTHERS = ("/agent/", "/mlflow/", "/api/scim/", "/api/v1/auth/oidc/callback")
+"""Paths whose callers may say more: agents of the next version, clients of MLflow and SCIM, and OpenID providers."""
 GUARDS = [Depends(confirm_operation), Depends(refuse_unknown_parameters)]
 """Dependencies of every route."""
 
