@@ -201,3 +201,17 @@ def test_the_revision_of_service_accounts_names_sessions_and_limits_no_token(loa
     upgrade(database)
     assert stored("SELECT count(*) FROM api_token_projects") == [(0,)]
     database.dispose()
+
+
+def test_whom_the_provider_has_refused_stays_out_before_the_revision_of_scim(load_database, kind):
+    """The version before knows no refusal, and would let their tokens in again."""
+    database = Database(load_database("0037", kind))
+    upgrade(database)
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE users SET provider_refused_at = created_at WHERE id = 1"))
+    downgrade(database, "0037")
+    with database.engine.connect() as connection:
+        rows = connection.execute(text("SELECT id FROM users WHERE is_active")).scalars().all()
+    assert 1 not in rows
+    upgrade(database)
+    database.dispose()
