@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from pathlib import Path
 
@@ -68,6 +69,36 @@ def test_revisions_do_not_use_the_models() -> None:
     """A revision makes the tables of its time; the models are those of today."""
     users = [path.name for path in _revisions() if "muster_server" in path.read_text()]
     assert not users, f"{', '.join(users)}: say what the tables are in the revision itself"
+
+
+def test_revisions_only_add_so_that_the_version_before_goes_on() -> None:
+    """Servers are replaced one by one: those of the version before work with the new tables."""
+    found = []
+    for path in _revisions():
+        if path.name < "0038":
+            continue
+        tree = ast.parse(path.read_text())
+        (upgrade,) = [
+            n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "upgrade"
+        ]
+        found += [f"{path.name}: {text}" for text in map(_breaks_others, ast.walk(upgrade)) if text]
+    assert not found, (
+        f"{'; '.join(found)}. Add what replaces it now, and remove it in the release after: see "
+        "migrations/README.md"
+    )
+
+
+def _breaks_others(node: ast.AST) -> str:
+    """Return what a call does that a process of the version before does not survive; "" if nothing."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return ""
+    if node.func.attr.startswith(("drop_", "rename_", "alter_")):
+        return ast.unparse(node)
+    if node.func.attr == "add_column":
+        column = ast.unparse(node.args[-1])
+        if "nullable=False" in column and "server_default" not in column:
+            return f"{column} has no server_default"
+    return ""
 
 
 def _revisions() -> list[Path]:

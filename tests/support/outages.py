@@ -35,7 +35,7 @@ Kind = Literal["frozen", "killed", "database", "proxy"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NUM_AGENTS = 2
 STEP_S = 0.1
-_TRAINING = """
+TRAINING = """
 import pathlib, sys, time
 import muster
 
@@ -123,7 +123,7 @@ class ControlPlane:
         """Start a training on each node. Returns when points of all are stored."""
         code = self.folder / "code"
         code.mkdir()
-        (code / "train.py").write_text(_TRAINING)
+        (code / "train.py").write_text(TRAINING)
         with self.stack.client() as client:
             for no in range(NUM_AGENTS):
                 script = code / f"muster-{no}.yaml"

@@ -10,6 +10,7 @@ import datetime as dt
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,9 +84,16 @@ class ControlPlane:
             **(settings or {}),
         }
 
-    def start_server(self, name: str = "server") -> str:
-        """Returns its address when it answers. No port is guessed: it says its own."""
-        self.start(name, "muster_server.cli", "serve", MUSTER_PORT="0")
+    def start_server(
+        self, name: str = "server", *, listening: socket.socket | None = None, **more: str
+    ) -> str:
+        """Returns its address when it answers. No port is guessed: it says its own.
+
+        listening: a socket that several servers share. more: further variables."""
+        fds = [] if listening is None else [listening.fileno()]
+        shared = {"MUSTER_LISTEN_FD": str(fds[0])} if fds else {}
+        command = ("muster_server.cli", "serve")
+        self.start(name, *command, fds=fds, **{"MUSTER_PORT": "0", **shared, **more})
 
         def port() -> int | None:
             self._require_alive(name)
@@ -99,9 +107,9 @@ class ControlPlane:
         self.urls[name] = url
         return url
 
-    def start_controller(self, name: str = "controller") -> None:
-        """Returns when some controller leads."""
-        self.start(name, "muster_server.cli", "controller")
+    def start_controller(self, name: str = "controller", **more: str) -> None:
+        """Returns when some controller leads. more: further variables."""
+        self.start(name, "muster_server.cli", "controller", **more)
 
         def is_led() -> bool:
             self._require_alive(name)
@@ -161,6 +169,12 @@ class ControlPlane:
         self.processes[name].kill()
         self.processes.pop(name).wait()
 
+    def stop(self, name: str) -> int:
+        """SIGTERM, and its exit code."""
+        process = self.processes.pop(name)
+        process.terminate()
+        return process.wait(STOP_S)
+
     def close(self) -> None:
         for process in reversed(self.processes.values()):
             process.send_signal(signal.SIGTERM)
@@ -174,7 +188,7 @@ class ControlPlane:
         os.close(self._hold)
         self.database.dispose()
 
-    def start(self, name: str, *command: str, **more: str) -> None:
+    def start(self, name: str, *command: str, fds: Sequence[int] = (), **more: str) -> None:
         """Start a module with arguments. more: further variables."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
@@ -184,7 +198,7 @@ class ControlPlane:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                pass_fds=[self._lifeline],
+                pass_fds=[self._lifeline, *fds],
             )
 
     def _require_alive(self, name: str) -> None:

@@ -19,11 +19,11 @@ def state_of(
 ) -> Literal["ok", "unreachable", "not_migrated", "schema_mismatch", "disk_full"]:
     """Return the state of the database's tables, and for SQLite of the disk that it is on."""
     try:
-        schema = schema_of(database).state
+        schema = schema_of(database)
     except (SQLAlchemyError, OSError):
         return "disk_full" if is_disk_full(database) else "unreachable"
-    if schema != "ok":
-        return schema
+    if schema.state != "ok" and not schema.is_extended:
+        return schema.state
     return "disk_full" if is_disk_full(database) else "ok"
 
 

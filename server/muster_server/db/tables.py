@@ -46,8 +46,8 @@ class Schema:
     revision: str | None
     """Revision of the database; None if no revision ever ran."""
     missing: Sequence[str]
-    """Tables, columns, indexes and constraints of the models that it lacks or that differ. Looked for
-    only where the revision is the one that is needed."""
+    """Tables, columns, indexes and constraints of the models that it lacks or that differ. Not looked
+    for in a database of an older version."""
 
     @property
     def state(self) -> Literal["ok", "not_migrated", "schema_mismatch"]:
@@ -55,8 +55,14 @@ class Schema:
         version's, or changed by others."""
         if self.revision == head_revision():
             return "schema_mismatch" if self.missing else "ok"
-        is_older = self.revision is None or self.revision in known_revisions()
-        return "not_migrated" if is_older else "schema_mismatch"
+        return "not_migrated" if _is_older(self.revision) else "schema_mismatch"
+
+    @property
+    def is_extended(self) -> bool:
+        """Return whether a newer version has only added to the tables, so that what runs already can
+        go on until it is replaced. Nothing of this version is started on them."""
+        is_newer = self.revision != head_revision() and not _is_older(self.revision)
+        return is_newer and not self.missing
 
     @property
     def problem(self) -> str | None:
@@ -88,8 +94,7 @@ def schema_of(database: Database) -> Schema:
     """Compare the database with the models, in a few milliseconds. Raises when it is unreachable."""
     with database.engine.connect() as connection:
         revision = revision_of(connection)
-        is_head = revision == head_revision()
-        return Schema(revision, _missing(connection) if is_head else ())
+        return Schema(revision, () if _is_older(revision) else _missing(connection))
 
 
 def require_tables(database: Database) -> None:
@@ -107,6 +112,11 @@ def migrate(database: Database) -> None:
     if schema_of(database).state != "schema_mismatch":
         upgrade(database)
     require_tables(database)
+
+
+def _is_older(revision: str | None) -> bool:
+    """Return whether this version knows how to migrate from there."""
+    return revision is None or revision in known_revisions() - {head_revision()}
 
 
 def _missing(connection: Connection) -> list[str]:

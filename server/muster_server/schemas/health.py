@@ -8,8 +8,8 @@ from .base import Output
 
 DatabaseState = Literal["ok", "unreachable", "not_migrated", "schema_mismatch", "disk_full"]
 """State of the database. `not_migrated`: the tables are an older version's until you run
-`muster-server migrate`. `schema_mismatch`: they are a newer version's, or something else has
-changed them. `disk_full` (SQLite only): almost nothing can be written."""
+`muster-server migrate`. `schema_mismatch`: they lack what this version needs, because something else
+has changed them, or a version much newer. `disk_full` (SQLite only): almost nothing can be written."""
 RedisState = Literal["ok", "unreachable", "refuses_writes", "not_configured"]
 """State of Redis. `refuses_writes`: it is a replica, or has no room: hints arrive, background jobs wait."""
 PartState = Literal["ok", "absent", "unknown"]
