@@ -10,7 +10,6 @@ import datetime as dt
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +72,8 @@ class ControlPlane:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._lifeline, self._hold = os.pipe()
         self.urls: dict[str, str] = {}
+        self.shared_fds: list[int] = []
+        """What every process inherits, such as a socket to listen on."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
         self.environment = {
             "MUSTER_AGENT_ISOLATION": "none",
@@ -84,16 +85,10 @@ class ControlPlane:
             **(settings or {}),
         }
 
-    def start_server(
-        self, name: str = "server", *, listening: socket.socket | None = None, **more: str
-    ) -> str:
-        """Returns its address when it answers. No port is guessed: it says its own.
-
-        listening: a socket that several servers share. more: further variables."""
-        fds = [] if listening is None else [listening.fileno()]
-        shared = {"MUSTER_LISTEN_FD": str(fds[0])} if fds else {}
-        command = ("muster_server.cli", "serve")
-        self.start(name, *command, fds=fds, **{"MUSTER_PORT": "0", **shared, **more})
+    def start_server(self, name: str = "server", **more: str) -> str:
+        """Returns its address when it answers. No port is guessed: it says its own. more: further
+        variables."""
+        self.start(name, "muster_server.cli", "serve", **{"MUSTER_PORT": "0", **more})
 
         def port() -> int | None:
             self._require_alive(name)
@@ -188,7 +183,7 @@ class ControlPlane:
         os.close(self._hold)
         self.database.dispose()
 
-    def start(self, name: str, *command: str, fds: Sequence[int] = (), **more: str) -> None:
+    def start(self, name: str, *command: str, **more: str) -> None:
         """Start a module with arguments. more: further variables."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
@@ -198,7 +193,7 @@ class ControlPlane:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                pass_fds=[self._lifeline, *fds],
+                pass_fds=[self._lifeline, *self.shared_fds],
             )
 
     def _require_alive(self, name: str) -> None:

@@ -51,6 +51,7 @@ class Cluster:
         self.stop_file = folder / "stop"
         self.settings = {"MUSTER_CONTROLLER_LEASE_S": "2", MARK: str(folder)}
         self.plane = ControlPlane(folder, database_url, redis_url, settings=self.settings)
+        self.plane.shared_fds.append(self.listening.fileno())
         self._environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")},
             "MUSTER_DATABASE_URL": database_url,
@@ -77,7 +78,8 @@ class Cluster:
         return done.stdout.strip()
 
     def serve(self, name: str, **version: str) -> None:
-        self.plane.start_server(name, listening=self.listening, **version)
+        listen = {"MUSTER_LISTEN_FD": str(self.listening.fileno())}
+        self.plane.start_server(name, **listen, **version)
 
     def start_agent(self, name: str, **version: str) -> None:
         """Without the lifeline of the others, with which its jobs would end."""
