@@ -453,7 +453,6 @@ def _secrets(args: argparse.Namespace) -> int:
     if args.action == "new-key":
         return _new_key(args.out)
     from . import clock
-    from .db.models import NotificationTargetRow, SecretRow
     from .errors import Conflict
     from .security.encryption import key_ring
     from .services.secrets import audit_seals, store
@@ -465,8 +464,8 @@ def _secrets(args: argparse.Namespace) -> int:
         raise CommandError(f"{error.message} {error.hint}") from None
     num_rotated, unreadable = 0, list[str]()
     with _explained(settings), _database(settings) as database:
-        for of in (SecretRow, NotificationTargetRow):
-            after_id, is_done = 0, False
+        for of in store.SEALED_ROWS:
+            after_id, is_done = None, False
             while not is_done:
                 with database.transaction() as session:
                     batch = store.rotate_batch(
@@ -474,14 +473,14 @@ def _secrets(args: argparse.Namespace) -> int:
                     )
                 num_rotated += batch.num_rotated
                 unreadable += batch.unreadable
-                after_id, is_done = batch.last_id, batch.last_id == 0
+                after_id, is_done = batch.last_id, batch.last_id is None
         with database.transaction() as session:
             audit_seals.sign_again(session, keys, now=clock.now())
     _print(f"encrypted with key {keys.current_id}: {num_rotated}")
     if unreadable:
         raise CommandError(
-            f"none of the keys decrypts {', '.join(unreadable[:20])}: set them again, or add their "
-            "key to the file and repeat"
+            f"none of the keys decrypts {', '.join(unreadable[:20])}: set them again (second factors: "
+            "muster user reset-second-factor NAME), or add their key to the file and repeat"
         )
     return OK
 

@@ -122,8 +122,8 @@ class Controller:
             *(loop.occasion.label(loop.name) for loop in self._loops if loop.occasion is not None)
         )
         self._rooms = RoomLoop(database, monotonic)
-        self._keys = key_ring_or_none(settings)
         self._retained_at: dt.datetime | None = None
+        self._settings = settings
         self._sealed_at: dt.datetime | None = None
         self._passed_at: dt.datetime | None = None
         self._failing_loop = ""
@@ -230,7 +230,8 @@ class Controller:
             if is_due:
                 with suppress(LeaseLost), self.database.transaction() as session:
                     require(session, lease)
-                    audit_seals.seal_records(session, keys=self._keys, now=now)
+                    keys = key_ring_or_none(self._settings)  # they may be replaced meanwhile
+                    audit_seals.seal_records(session, keys=keys, now=now)
             self._sealed_at = now
 
 

@@ -13,6 +13,7 @@ import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -47,6 +48,14 @@ class SealedValue:
     key_id: str
     nonce: bytes
     ciphertext: bytes
+
+
+class SealedAs(TypedDict):
+    """What a value is authenticated with."""
+
+    owner: str
+    name: str
+    version: int
 
 
 class KeyRing:

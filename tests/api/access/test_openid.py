@@ -19,11 +19,19 @@ from sqlalchemy import select
 
 from muster_server import clock
 from muster_server.app import create_app
-from muster_server.db.models import AuditRow, GroupMemberRow, GroupRow, SessionRow, UserRow
+from muster_server.db.models import (
+    AuditRow,
+    GroupMemberRow,
+    GroupRow,
+    OpenidSessionRow,
+    SessionRow,
+    UserRow,
+)
 from muster_server.security import openid as provider_calls
+from muster_server.security.encryption import key_ring
 from muster_server.services.core.accounts import openid_checks
 from muster_server.services.core.accounts.openid import CHECK_EVERY
-from muster_server.services.secrets.store import may_use_own
+from muster_server.services.secrets import store
 from support.accounts.providers import Person, public_provider, scripted_provider
 from support.client import make_client, running
 
@@ -215,7 +223,7 @@ def test_whom_the_provider_refuses_is_let_in_by_nothing_until_they_sign_in_again
     with database.read() as session:
         refused = select(AuditRow.detail).where(AuditRow.action == "auth.token_refused")
         assert session.scalars(refused).first() == {"reason": "the provider has refused the user"}
-        assert not may_use_own(session, session.scalars(select(UserRow.id)).one())
+        assert not store.may_use_own(session, session.scalars(select(UserRow.id)).one())
     sign_in(client, emmy)
     assert me(program)["username"] == "emmy"
 
@@ -269,6 +277,21 @@ def test_a_session_ends_when_the_provider_answers_about_another_person(
     with database.read() as session:
         ended = select(AuditRow).where(AuditRow.action == "auth.openid_session_ended")
         assert session.scalars(ended).one().subject == "user:grace"
+
+
+def test_rotating_the_keys_keeps_those_signed_in_who_are_away(
+    public, client, database, app, settings
+):
+    sign_in(client, Person(public, "u-7", preferred_username="gus"))
+    both = key_ring(settings.model_copy(update={"secrets_key": SecretStr(f"{OTHER_KEY} {KEY}")}))
+    with database.transaction() as session:
+        done = store.rotate_batch(
+            session, both, of=OpenidSessionRow, after_id=None, now=clock.now()
+        )
+    assert done.num_rotated == 1
+    app.state.settings = settings.model_copy(update={"secrets_key": SecretStr(OTHER_KEY)})
+    later(app)
+    assert me(client)["username"] == "gus"
 
 
 def test_what_the_provider_is_asked_with_follows_a_new_key(public, client, database, app, settings):

@@ -11,11 +11,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import time_machine
-from pydantic import SecretStr
 
 from muster_server import clock
-from muster_server.db.models import UserRow
+from muster_server.db.models import SecondFactorRow, UserRow
+from muster_server.security.encryption import key_ring
 from muster_server.security.passwords import hash_password
+from muster_server.security.stack_secrets import new_key
+from muster_server.services.secrets import store
 
 pytestmark = pytest.mark.either_database
 
@@ -25,9 +27,21 @@ KEY = "A" * 43 + "="
 
 
 @pytest.fixture
-def settings(settings):
+def key_file(tmp_path):
+    path = tmp_path / "keys"
+    path.touch(mode=0o600)
+    path.write_text(KEY)
+    return path
+
+
+@pytest.fixture
+def settings(settings, key_file):
     return settings.model_copy(
-        update={"secrets_key": SecretStr(KEY), "sign_in_attempts_per_minute": 1000}
+        update={
+            "secrets_key": None,
+            "secrets_key_file": key_file,
+            "sign_in_attempts_per_minute": 1000,
+        }
     )
 
 
@@ -164,5 +178,19 @@ def test_wrong_codes_are_audited_and_counted_like_wrong_passwords(ada, connect, 
 
 
 def test_without_a_key_for_secrets_it_cannot_be_set_up(ada, app, settings):
-    app.state.settings = settings.model_copy(update={"secrets_key": None})
+    app.state.settings = settings.model_copy(update={"secrets_key_file": None})
     assert problem(ada.post(PATH, json={"password": PASSWORD})) == "secrets.off"
+
+
+def test_the_app_goes_on_to_work_when_the_key_is_replaced(
+    ada, connect, now, settings, database, key_file
+):
+    secret, _ = switch_on(ada, now)
+    key_file.write_text(f"{new_key()}\n{KEY}")
+    both = key_ring(settings)
+    with database.transaction() as session:
+        done = store.rotate_batch(session, both, of=SecondFactorRow, after_id=None, now=now)
+    assert (done.num_rotated, done.unreadable) == (1, ())
+    key_file.write_text(key_file.read_text().splitlines()[0])
+    with time_machine.travel(later(now, 1), tick=False):
+        assert sign_in(connect(), code_at(secret, later(now, 1))).status_code == 200

@@ -240,12 +240,12 @@ def test_many_secrets_are_rotated_in_batches(database, member_client, settings, 
         put(member_client, f"{API}/{name}")
     old = settings.secrets_key.get_secret_value()
     keys = key_ring(settings.model_copy(update={"secrets_key": SecretStr(f"{new_key()} {old}")}))
-    counts, after_id = [], 0
+    counts, after_id = [], None
     while True:
         with database.transaction() as session:
             batch = store.rotate_batch(session, keys, after_id=after_id, now=clock.now())
         after_id = batch.last_id
-        if not after_id:
+        if after_id is None:
             break
         counts.append(batch.num_rotated)
     assert counts == [2, 2, 1]

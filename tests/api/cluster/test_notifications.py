@@ -488,7 +488,7 @@ def test_rotating_the_key_encrypts_targets_anew(member_client, hook, database, s
         )
     )
     with database.transaction() as session:
-        done = store.rotate_batch(session, both, of=NotificationTargetRow, after_id=0, now=NOW)
+        done = store.rotate_batch(session, both, of=NotificationTargetRow, after_id=None, now=NOW)
     assert (done.num_rotated, done.unreadable) == (1, ())
     with database.read() as session:
         row = session.get_one(NotificationTargetRow, made["target"]["id"])

@@ -11,6 +11,7 @@ from sqlalchemy import delete, select, update
 from muster_server import clock
 from muster_server.db.models import AuditHeadRow, AuditRow
 from muster_server.loops.runner import Controller
+from muster_server.security.encryption import key_ring_or_none
 from muster_server.security.stack_secrets import new_key
 from muster_server.services.core import audit
 from muster_server.services.secrets import audit_seals
@@ -137,7 +138,9 @@ def test_a_chain_made_anew_by_somebody_without_the_key_is_found(
 def seal_with(controller, database):
     with database.transaction() as session:
         now = clock.now() + dt.timedelta(minutes=1)
-        assert audit_seals.seal_records(session, keys=controller._keys, now=now)
+        assert audit_seals.seal_records(
+            session, keys=key_ring_or_none(controller._settings), now=now
+        )
 
 
 def test_a_chain_from_before_there_was_a_key_is_signed_once(
@@ -178,3 +181,27 @@ def test_keys_are_rotated(write, seal, command, verify):
 def test_a_head_that_is_none_is_refused(verify, head):
     code, said = verify("--head", head)
     assert (code, "expected NO:DIGEST" in said) == (2, True)
+
+
+def test_a_running_controller_goes_on_with_a_key_that_was_replaced(
+    write, command, verify, database, settings, tmp_path, time_machine
+):
+    def seal():
+        time_machine.move_to(clock.now() + dt.timedelta(seconds=20))
+        controller.tick()
+
+    file = tmp_path / "keys"
+    file.touch(mode=0o600)
+    file.write_text(KEYS[0])
+    controller = Controller(
+        database, settings.model_copy(update={"secrets_key": None, "secrets_key_file": file})
+    )
+    write("a")
+    seal()
+    file.write_text("\n".join(KEYS[::-1]))
+    assert command("secrets", "rotate", keys=KEYS[::-1])[0] == 0
+    file.write_text(KEYS[1])
+    write("b")
+    seal()
+    code, said = verify(keys=KEYS[1:])
+    assert (code, "not sealed yet: 0" in said) == (0, True), said

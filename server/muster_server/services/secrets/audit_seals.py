@@ -66,7 +66,8 @@ def seal_records(session: Session, *, keys: KeyRing | None, now: dt.datetime) ->
 
 def sign_again(session: Session, keys: KeyRing, *, now: dt.datetime) -> None:
     """Sign the newest seal with the first key, if any of them has signed it: older ones are removed."""
-    head = session.get(AuditHeadRow, _HEAD_ID)
+    # The controller seals meanwhile: what it has written is not to be taken back.
+    head = session.get(AuditHeadRow, _HEAD_ID, with_for_update=True)
     if head is not None and head.key_id and not _forged(head, keys):
         _sign(session, Seal(no=head.seal_no, digest=head.digest), keys, now)
 

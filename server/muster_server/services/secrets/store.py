@@ -5,19 +5,26 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, func, select, true
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import NotificationTargetRow, SecretRow, UserRow
+from muster_server.db.models import (
+    NotificationTargetRow,
+    OpenidSessionRow,
+    SecondFactorRow,
+    SecretRow,
+    UserRow,
+)
 from muster_server.domain.secrets import PER_OWNER_MAX, problem_of_name, problem_of_value
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
 from muster_server.schemas.accounts.secrets import SecretOut
 from muster_server.schemas.base import Page
-from muster_server.security.encryption import KeyRing, SealedValue
+from muster_server.security.encryption import KeyRing, SealedAs, SealedValue
 
 from ..core import audit
+from ..core.accounts import openid, second_factor
 from ..core.callers import Caller
 from ..core.owners import Owner, caller_as_owner, record_change
 from ..core.paging import read_page
@@ -35,11 +42,13 @@ def require_user(caller: Caller) -> Owner:
     return owner
 
 
-SealedRow = SecretRow | NotificationTargetRow
+OwnedRow = SecretRow | NotificationTargetRow
+SealedRow = OwnedRow | SecondFactorRow | OpenidSessionRow
 """A row with an encrypted value."""
+SEALED_ROWS: tuple[type[SealedRow], ...] = get_args(SealedRow)
 
 
-def owner_mark(row: SealedRow) -> str:
+def owner_mark(row: OwnedRow) -> str:
     return f"user:{row.user_id}" if row.user_id is not None else f"project:{row.project_id}"
 
 
@@ -49,17 +58,23 @@ def sealed(row: SealedRow) -> SealedValue:
 
 def open_row(row: SealedRow, keys: KeyRing) -> str:
     """Return the value of a row. Raises Conflict if none of the keys decrypts it."""
-    return keys.open(sealed(row), owner=owner_mark(row), name=_sealed_as(row), version=row.version)
+    return keys.open(sealed(row), **_sealed_as(row))
 
 
 def seal_row(row: SealedRow, value: str, keys: KeyRing) -> None:
     """Encrypt a value into a row, whose owner, name and version are set."""
-    made = keys.seal(value, owner=owner_mark(row), name=_sealed_as(row), version=row.version)
+    made = keys.seal(value, **_sealed_as(row))
     row.key_id, row.nonce, row.ciphertext = made.key_id, made.nonce, made.ciphertext
 
 
-def _sealed_as(row: SealedRow) -> str:
-    return row.name if isinstance(row, SecretRow) else row.seal_name
+def _sealed_as(row: SealedRow) -> SealedAs:
+    match row:
+        case SecondFactorRow():
+            return second_factor.sealed_as(row.user_id)
+        case OpenidSessionRow():
+            return openid.SEALED_AS
+    name = row.name if isinstance(row, SecretRow) else row.seal_name
+    return SealedAs(owner=owner_mark(row), name=name, version=row.version)
 
 
 def list_secrets(
@@ -115,29 +130,31 @@ def delete_secret(session: Session, owner: Owner, name: str, *, caller: Caller) 
 class Rotation:
     """Outcome of one batch of a rotation."""
 
-    last_id: int
-    """Highest id that was looked at; 0 after the last batch."""
+    last_id: int | str | None
+    """Highest id that was looked at; None after the last batch."""
     num_rotated: int
     unreadable: tuple[str, ...]
-    """Secrets and targets that no key decrypts, as "user:3 NAME"."""
+    """What no key decrypts, as "user:3 NAME"."""
 
 
 def rotate_batch(
     session: Session,
     keys: KeyRing,
     *,
-    of: type[SecretRow] | type[NotificationTargetRow] = SecretRow,
-    after_id: int,
+    of: type[SealedRow] = SecretRow,
+    after_id: int | str | None,
     now: dt.datetime,
 ) -> Rotation:
     """Encrypt the next values with the first key that were encrypted with another one.
 
-    of: the secrets of jobs, or the targets of notifications.
+    of: what is looked at; SEALED_ROWS are all that there are.
     """
+    (id_,) = of.__mapper__.primary_key
     rows: Sequence[Any] = session.scalars(
         select(of)
-        .where(of.id > after_id, of.key_id != keys.current_id)
-        .order_by(of.id)
+        .where(of.key_id.not_in(["", keys.current_id]))
+        .where(true() if after_id is None else id_ > after_id)
+        .order_by(id_)
         .limit(ROTATE_BATCH)
         .with_for_update()
     ).all()
@@ -146,10 +163,13 @@ def rotate_batch(
         try:
             value = open_row(row, keys)
         except Conflict:
-            unreadable.append(f"{owner_mark(row)} {row.name}")
+            bound = _sealed_as(row)
+            shown = row.name if isinstance(row, NotificationTargetRow) else bound["name"]
+            unreadable.append(f"{bound['owner']} {shown}")
             continue
         seal_row(row, value, keys)
-        row.rotated_at = now
+        if isinstance(row, OwnedRow):
+            row.rotated_at = now
     num_rotated = len(rows) - len(unreadable)
     if num_rotated:
         audit.record(
@@ -161,7 +181,9 @@ def rotate_batch(
             detail={"key_id": keys.current_id, "count": num_rotated},
         )
     return Rotation(
-        last_id=rows[-1].id if rows else 0, num_rotated=num_rotated, unreadable=tuple(unreadable)
+        last_id=getattr(rows[-1], id_.name) if rows else None,
+        num_rotated=num_rotated,
+        unreadable=tuple(unreadable),
     )
 
 

@@ -31,7 +31,7 @@ from muster_server.db.models import (
 )
 from muster_server.domain.admission import Admission, NotAdmitted, Person
 from muster_server.errors import Conflict
-from muster_server.security.encryption import KeyRing, SealedValue
+from muster_server.security.encryption import KeyRing, SealedAs, SealedValue
 from muster_server.security.tokens import hash_secret, mint, mint_session_secret
 from muster_server.settings import Settings
 
@@ -266,7 +266,7 @@ def claim_checks(session: Session, *, idle_s: float, now: dt.datetime) -> list[D
 
 def opened(check: DueCheck, keys: KeyRing) -> str:
     """Return the token to ask the provider with. Raises Conflict if no key decrypts it."""
-    return keys.open(check.sealed, owner=_OWNER, name=_NAME, version=1)
+    return keys.open(check.sealed, **SEALED_AS)
 
 
 def confirm(
@@ -340,13 +340,13 @@ def _is_secret(cookie: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9_-]{43}", cookie) is not None
 
 
-_OWNER, _NAME = "openid", "refresh-token"
+SEALED_AS = SealedAs(owner="openid", name="refresh-token", version=1)
 
 
 def _seal(row: OpenidSessionRow, refresh_token: str | None, keys: KeyRing | None) -> None:
     row.key_id, row.nonce, row.ciphertext = "", b"", b""
     if refresh_token is not None and keys is not None:
-        sealed = keys.seal(refresh_token, owner=_OWNER, name=_NAME, version=1)
+        sealed = keys.seal(refresh_token, **SEALED_AS)
         row.key_id, row.nonce, row.ciphertext = sealed.key_id, sealed.nonce, sealed.ciphertext
 
 

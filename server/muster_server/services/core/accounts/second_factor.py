@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import RecoveryCodeRow, SecondFactorRow, UserRow
 from muster_server.domain.second_factor import SECRET_BYTES, accepted_step, spelled
 from muster_server.errors import Conflict, NotFound, NotSignedIn
-from muster_server.security.encryption import KeyRing, SealedValue
+from muster_server.security.encryption import KeyRing, SealedAs, SealedValue
 from muster_server.security.tokens import hash_secret
 
 from .. import audit
@@ -24,7 +24,10 @@ from ..callers import Caller
 from . import auth
 
 RECOVERY_CODES = 10
-_OWNER, _NAME = "second-factor", "secret"
+
+
+def sealed_as(user_id: int) -> SealedAs:
+    return SealedAs(owner=f"second-factor:{user_id}", name="secret", version=1)
 
 
 def is_on(session: Session, user_id: int) -> bool:
@@ -39,7 +42,7 @@ def begin(session: Session, caller: Caller, keys: KeyRing) -> bytes:
     if is_on(session, user_id):
         raise Conflict("auth.second_factor_on", "Two-step sign-in is on already.")
     secret = os.urandom(SECRET_BYTES)
-    sealed = keys.seal(secret.hex(), owner=f"{_OWNER}:{user_id}", name=_NAME, version=1)
+    sealed = keys.seal(secret.hex(), **sealed_as(user_id))
     session.merge(
         SecondFactorRow(
             user_id=user_id,
@@ -122,7 +125,7 @@ def wrong_code() -> NotSignedIn:
 
 def _takes(row: SecondFactorRow, code: str, keys: KeyRing, now: dt.datetime) -> bool:
     sealed = SealedValue(key_id=row.key_id, nonce=row.nonce, ciphertext=row.ciphertext)
-    secret = keys.open(sealed, owner=f"{_OWNER}:{row.user_id}", name=_NAME, version=1)
+    secret = keys.open(sealed, **sealed_as(row.user_id))
     step = accepted_step(bytes.fromhex(secret), code, now=now, last_step=row.last_step)
     if step is not None:
         row.last_step = step
