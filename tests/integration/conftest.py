@@ -65,6 +65,7 @@ def client(stack: Stack) -> Iterator[Client]:
 LONG_FILES = (
     "test_slurm",  # it waits out a wall time of a minute, among others
     "test_rolling_upgrade",
+    "test_key_rotation",
     "test_control_plane_outage",
     "test_faults",
     "test_guide_managing",
