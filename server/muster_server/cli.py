@@ -486,6 +486,7 @@ def _secrets(args: argparse.Namespace) -> int:
 
 
 def _audit(args: argparse.Namespace) -> int:
+    from .db.queries.metrics import begin_snapshot
     from .domain.audit_chain import Seal
     from .errors import Conflict
     from .security.encryption import key_ring, key_ring_or_none
@@ -514,12 +515,17 @@ def _audit(args: argparse.Namespace) -> int:
         except (Conflict, ValueError) as error:
             raise CommandError(str(error)) from None
     with _explained(settings), _database(settings) as database, database.read() as session:
+        begin_snapshot(session)
+        base = audit_seals.base_of(session)
         verdict = audit_seals.verify(session, keys=key_ring_or_none(settings), noted=noted)
         num_unsealed = audit_seals.count_unsealed(session)
         is_signed = audit_seals.is_signed(session)
     if verdict.problem:
         raise CommandError(f"{verdict.problem} Records that fit before it: {verdict.last.no:,}.")
-    _print(f"records that fit: {verdict.last.no:,}; not sealed yet: {num_unsealed:,}")
+    num_fit = verdict.last.no - base.no
+    _print(f"records that fit: {num_fit:,}; not sealed yet: {num_unsealed:,}")
+    if base.no:
+        _print(f"records 1 to {base.no:,} were removed by retention")
     if verdict.last.no:
         _print(f"newest seal: {verdict.last} (keep it elsewhere, and give it to --head next time)")
     if not is_signed:

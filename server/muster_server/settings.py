@@ -220,6 +220,9 @@ class Settings(BaseSettings):
     """What prices and costs are in, as an ISO 4217 code."""
     log_retention_days: int | None = Field(default=None, ge=1)
     """Logs of trials that ended longer ago are deleted; unset: never."""
+    audit_retention_days: int | None = Field(default=None, ge=1)
+    """Records of the audit log that are older are removed; unset: never. What stays can still be
+    verified."""
     metric_retention_days: int | None = Field(default=None, ge=1)
     """Age in days at which metrics of ended trials are downsampled for good, in series of more than
     1,000 points: some 32 buckets of 4,096 points keep their first, least, greatest and last

@@ -71,15 +71,29 @@ class ChainVerdict:
 
 
 def verify(
-    sealed: Iterable[tuple[Seal, AuditRecord]], *, head: Seal, noted: Seal | None = None
+    sealed: Iterable[tuple[Seal, AuditRecord]],
+    *,
+    head: Seal,
+    noted: Seal | None = None,
+    base: Seal = NOTHING,
 ) -> ChainVerdict:
     """Return whether records fit their seals and each other.
 
     sealed: all sealed records by number. head: the newest seal, as the server has signed it. noted: one
-    that somebody kept elsewhere.
+    that somebody kept elsewhere. base: that of the last record that was removed for its age, as the server
+    has signed it.
     """
-    last = NOTHING
+    last = base
     expected = {seal.no: seal.digest for seal in (head, noted) if seal is not None and seal.no}
+    if noted is not None and 0 < noted.no < base.no:
+        words = (
+            f"Record {noted.no}, whose seal was noted, was removed by retention with all up to record "
+            f"{base.no}: note the newest seal instead."
+        )
+        return ChainVerdict(last=last, problem=words)
+    if expected.pop(base.no, base.digest) != base.digest:
+        words = f"Record {base.no} or one before it was replaced: its seal is another."
+        return ChainVerdict(last=last, problem=words)
     for seal, record in sealed:
         if seal.no != last.no + 1:
             return ChainVerdict(last=last, problem=_missing(last.no + 1, seal.no - 1))

@@ -19,6 +19,7 @@ from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.live.publisher import Publisher
 from muster_server.live.writes import KEY_PREFIX
+from muster_server.security.encryption import key_ring_or_none
 from muster_server.services.core.liveness import worker_sweeps
 from muster_server.services.metrics import compaction
 from muster_server.services.notifications import sending
@@ -139,6 +140,8 @@ def sweep() -> None:
         enqueue=enqueue,
         log_retention_days=settings.log_retention_days,
         metric_retention_days=settings.metric_retention_days,
+        audit_retention_days=settings.audit_retention_days,
+        keys=key_ring_or_none(settings),
     )
 
 

@@ -12,10 +12,12 @@ from sqlalchemy.orm import Session
 from muster_server import parts
 from muster_server.db.deleting import delete_all
 from muster_server.db.engine import Database
+from muster_server.security.encryption import KeyRing
 from muster_server.services.core import blobs, retention
 from muster_server.services.metrics import compaction
 from muster_server.services.metrics import retention as metrics_retention
 from muster_server.services.notifications import retention as notification_retention
+from muster_server.services.secrets import audit_retention
 
 PART_S = 5.0
 """Seconds after which a part stops; the next sweep goes on."""
@@ -30,6 +32,8 @@ def sweep_once(
     enqueue: Callable[[int], object],
     log_retention_days: int | None = None,
     metric_retention_days: int | None = None,
+    audit_retention_days: int | None = None,
+    keys: KeyRing | None = None,
 ) -> list[int]:
     """Enqueue the compaction of every trial that is due, then delete what is of no use, and
     downsample what is old.
@@ -69,6 +73,13 @@ def sweep_once(
             metrics_retention.downsample_old(database, now, days=metric_retention_days)
         except Exception:
             log.exception("downsampling_failed")
+    if audit_retention_days is not None:
+        try:
+            audit_retention.remove_old(
+                database, now, days=audit_retention_days, keys=keys, budget_s=PART_S
+            )
+        except Exception:
+            log.exception("removing_audit_records_failed")
     return due
 
 

@@ -14,7 +14,7 @@ from muster_server.loops.runner import Controller
 from muster_server.security.encryption import key_ring_or_none
 from muster_server.security.stack_secrets import new_key
 from muster_server.services.core import audit
-from muster_server.services.secrets import audit_seals
+from muster_server.services.secrets import audit_retention, audit_seals
 from support import preloaded
 
 KEYS = (new_key(), new_key())
@@ -205,3 +205,108 @@ def test_a_running_controller_goes_on_with_a_key_that_was_replaced(
     seal()
     code, said = verify(keys=KEYS[1:])
     assert (code, "not sealed yet: 0" in said) == (0, True), said
+
+
+# ---------------------------------------------------------------- retention
+
+
+@pytest.fixture
+def remove(database, settings):
+    """Removes what is older than 30 days, with the server's keys."""
+
+    def run(**given):
+        keys = key_ring_or_none(settings)
+        given = {"days": 30, "keys": keys, "budget_s": 10.0} | given
+        audit_retention.remove_old(database, clock.now(), **given)
+
+    return run
+
+
+@pytest.fixture
+def aged(write, seal):
+    """Three sealed records of 40 days ago, and one of now."""
+    write("a", "b", "c")
+    seal()
+    seal(40 * 86400)
+    write("d")
+    seal()
+
+
+def actions(database):
+    with database.read() as session:
+        return session.scalars(select(AuditRow.action).order_by(AuditRow.id)).all()
+
+
+def test_old_records_go_and_the_rest_can_be_verified(aged, remove, seal, verify, database):
+    noted = verify()[1].split("newest seal: ")[1].split()[0]
+    remove()
+    assert actions(database) == ["d", "audit.removed"]
+    seal()
+    code, said = verify()
+    assert (code, "records that fit: 2" in said) == (0, True), said
+    assert "records 1 to 3 were removed by retention" in said
+    assert verify("--head", noted)[0] == 0
+    remove()
+    assert actions(database) == ["d", "audit.removed"], "one day later at the earliest"
+
+
+def test_a_seal_of_a_removed_record_says_so(write, seal, remove, verify):
+    write("a")
+    seal()
+    noted = verify()[1].split("newest seal: ")[1].split()[0]
+    write("b", "c")
+    seal()
+    seal(40 * 86400)
+    remove()
+    code, said = verify("--head", noted)
+    assert (code, "Record 1, whose seal was noted, was removed by retention" in said) == (1, True)
+
+
+def test_the_newest_record_stays_and_the_chain_goes_on_from_it(write, seal, remove, verify):
+    write("a", "b")
+    seal()
+    seal(40 * 86400)
+    remove()
+    write("c")
+    seal()
+    code, said = verify()
+    assert (code, "records that fit: 3" in said) == (0, True), said  # b, audit.removed, c
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (delete(AuditHeadRow).where(AuditHeadRow.id == 2), "Records 1 to 3 are missing."),
+        (
+            update(AuditHeadRow).where(AuditHeadRow.id == 2).values(key_id="", seal_no=4),
+            "Where the trail begins is not signed",
+        ),
+        (
+            update(AuditHeadRow).where(AuditHeadRow.id == 2).values(seal_no=4, digest="0" * 64),
+            "seal of the last removed record was not signed with a key of this server",
+        ),
+    ],
+)
+def test_nobody_without_the_key_moves_where_it_begins(
+    aged, remove, seal, verify, database, statement, said
+):
+    remove()
+    seal()
+    change(database, statement)
+    code, words = verify()
+    assert (code, said in words) == (1, True), words
+
+
+def test_nothing_is_removed_from_a_trail_that_was_changed(aged, remove, database):
+    """Else whoever changes a record would only have to make it old."""
+    change(database, update(AuditRow).where(AuditRow.action == "b").values(actor="user:eve"))
+    remove()
+    assert actions(database) == ["a", "b", "c", "d"]
+
+
+def test_where_it_begins_is_signed_with_a_new_key_too(aged, remove, seal, command, verify):
+    remove()
+    seal()
+    assert command("secrets", "rotate", keys=KEYS[::-1])[0] == 0
+    code, said = verify(keys=KEYS[1:])
+    assert code == 0, said

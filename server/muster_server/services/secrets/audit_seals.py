@@ -23,6 +23,9 @@ SETTLED = dt.timedelta(seconds=5)
 TOGETHER = 1000
 """Most records that one transaction seals."""
 _HEAD_ID = 1
+BASE_ID = 2
+"""The seal of the last record that retention has removed, beside the newest one."""
+_NAMES = {_HEAD_ID: "head", BASE_ID: "base"}
 _OWNER = "audit"
 
 
@@ -70,6 +73,9 @@ def sign_again(session: Session, keys: KeyRing, *, now: dt.datetime) -> None:
     head = session.get(AuditHeadRow, _HEAD_ID, with_for_update=True)
     if head is not None and head.key_id and not _forged(head, keys):
         _sign(session, Seal(no=head.seal_no, digest=head.digest), keys, now)
+        base = session.get(AuditHeadRow, BASE_ID)
+        if base is not None and not _forged(base, keys):
+            move_base(session, base_of(session), keys=keys, now=now)
 
 
 def sign_first(session: Session, keys: KeyRing, *, noted: Seal | None, now: dt.datetime) -> None:
@@ -85,13 +91,28 @@ def sign_first(session: Session, keys: KeyRing, *, noted: Seal | None, now: dt.d
     if head is None or head.key_id:
         raise ValueError("Nothing to sign: the newest seal is signed already.")
     _sign(session, Seal(no=head.seal_no, digest=head.digest), keys, now)
+    if session.get(AuditHeadRow, BASE_ID) is not None:
+        move_base(session, base_of(session), keys=keys, now=now)
 
 
-def _sign(session: Session, seal: Seal, keys: KeyRing | None, now: dt.datetime) -> None:
-    signed = keys and keys.seal(seal.digest, owner=_OWNER, name="head", version=seal.no)
+def base_of(session: Session) -> Seal:
+    """Return the seal of the last record that retention has removed."""
+    row = session.get(AuditHeadRow, BASE_ID)
+    return audit_chain.NOTHING if row is None else Seal(no=row.seal_no, digest=row.digest)
+
+
+def move_base(session: Session, base: Seal, *, keys: KeyRing | None, now: dt.datetime) -> None:
+    """Let the chain begin after this seal, signed if its head is."""
+    _sign(session, base, keys if is_signed(session) else None, now, id_=BASE_ID)
+
+
+def _sign(
+    session: Session, seal: Seal, keys: KeyRing | None, now: dt.datetime, *, id_: int = _HEAD_ID
+) -> None:
+    signed = keys and keys.seal(seal.digest, owner=_OWNER, name=_NAMES[id_], version=seal.no)
     session.merge(
         AuditHeadRow(
-            id=_HEAD_ID,
+            id=id_,
             seal_no=seal.no,
             digest=seal.digest,
             key_id=signed.key_id if signed else "",
@@ -116,7 +137,16 @@ def verify(session: Session, *, keys: KeyRing | None, noted: Seal | None = None)
         head = Seal(no=row.seal_no, digest=row.digest)
         if problem := _forged(row, keys):
             return ChainVerdict(last=audit_chain.NOTHING, problem=problem)
-    return audit_chain.verify(_sealed(session), head=head, noted=noted)
+    base_row, base = session.get(AuditHeadRow, BASE_ID), base_of(session)
+    if base_row is not None:
+        # Whoever writes to the database alone could move a base that nobody has signed.
+        if is_signed(session) and not base_row.key_id:
+            problem = "Where the trail begins is not signed: records may be missing before it."
+        else:
+            problem = _forged(base_row, keys, what="seal of the last removed record")
+        if problem:
+            return ChainVerdict(last=audit_chain.NOTHING, problem=problem)
+    return audit_chain.verify(_sealed(session, base), head=head, noted=noted, base=base)
 
 
 def count_unsealed(session: Session) -> int:
@@ -130,22 +160,18 @@ def is_signed(session: Session) -> bool:
     return row is None or bool(row.key_id)
 
 
-def _forged(row: AuditHeadRow, keys: KeyRing | None) -> str:
-    """Return why a signed head cannot be trusted; "" if it can, or is not signed."""
+def _forged(row: AuditHeadRow, keys: KeyRing | None, what: str = "newest seal") -> str:
+    """Return why a signed head or base cannot be trusted; "" if it can, or is not signed."""
     if not row.key_id:
         return ""
     if keys is None:
-        return (
-            "The newest seal is signed, and this server has no key for secrets to verify it with."
-        )
+        return f"The {what} is signed, and this server has no key for secrets to verify it with."
     signed = SealedValue(key_id=row.key_id, nonce=row.nonce, ciphertext=row.ciphertext)
     try:
-        digest = keys.open(signed, owner=_OWNER, name="head", version=row.seal_no)
+        digest = keys.open(signed, owner=_OWNER, name=_NAMES[row.id], version=row.seal_no)
     except Conflict:
         digest = ""
-    return (
-        "" if digest == row.digest else "The newest seal was not signed with a key of this server."
-    )
+    return "" if digest == row.digest else f"The {what} was not signed with a key of this server."
 
 
 def _newest(session: Session) -> Seal:
@@ -158,15 +184,18 @@ def _newest(session: Session) -> Seal:
     return audit_chain.NOTHING if row is None else _seal(row)
 
 
-def _sealed(session: Session) -> Iterator[tuple[Seal, AuditRecord]]:
+def _sealed(session: Session, base: Seal) -> Iterator[tuple[Seal, AuditRecord]]:
     rows = session.scalars(
         select(AuditRow)
-        .where(AuditRow.seal_no.is_not(None))
+        .where(AuditRow.seal_no > base.no)
         .order_by(AuditRow.seal_no)
         .execution_options(yield_per=TOGETHER)
     )
-    for row in rows:
-        yield _seal(row), _record(row)
+    try:
+        for row in rows:
+            yield _seal(row), _record(row)
+    finally:
+        rows.close()  # whoever finds something wrong reads no further
 
 
 def _seal(row: AuditRow) -> Seal:
