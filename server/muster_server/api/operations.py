@@ -15,7 +15,7 @@ from muster_server.db.engine import Database
 from muster_server.domain.checkpoints.keeping import KeepPolicy
 from muster_server.errors import InvalidRequest
 from muster_server.schemas.base import Page
-from muster_server.schemas.data import RetentionOut
+from muster_server.schemas.data import RetentionForecastOut, RetentionOut
 from muster_server.schemas.document import BudgetIn
 from muster_server.schemas.experiments import ExperimentDetail, ExperimentOut, SearchOut
 from muster_server.schemas.operations import (
@@ -46,7 +46,7 @@ from muster_server.services.experiments import (
     views,
 )
 from muster_server.services.experiments.operations import ExperimentOperation
-from muster_server.services.metrics import retention
+from muster_server.services.metrics import growth, retention
 from muster_server.services.quota import budgets
 from muster_server.services.tracking import unmanaged
 
@@ -275,6 +275,20 @@ def get_retention(
             log_days=config.log_retention_days if log_days is None else log_days,
             is_asked=metric_days is not None or log_days is not None,
         )
+
+
+@router.get("/retention/forecast")
+def get_retention_forecast(db: Db, config: Config) -> RetentionForecastOut:
+    """Return how much of each kind of data is stored, how fast it grows, and how long the disk lasts."""
+    now = clock.now()
+    with db.read() as session:
+        plan = retention.plan(
+            session,
+            now,
+            metric_days=config.metric_retention_days,
+            log_days=config.log_retention_days,
+        )
+        return growth.forecast(db, session, now, plan=plan, audit_days=config.audit_retention_days)
 
 
 @router.post("/deletions/{deletion_id}:dismiss")

@@ -239,6 +239,41 @@ class RetentionOut(Output):
     logs: LogRetentionOut
 
 
+GrowthKind = Literal[
+    "metrics", "system_metrics", "logs", "events", "audit", "checkpoints", "outputs"
+]
+GrowthPlace = Literal["database", "storage"]
+
+
+class GrowthOut(Output):
+    kind: GrowthKind
+    place: GrowthPlace
+    size_bytes: int
+    """Size of what is stored, without indexes and other overhead of the database."""
+    bytes_per_day: int | None
+    """Bytes per day that were added in the last seven days and are still there; null after less than two
+    days of history."""
+    history_days: float
+    """Age of the oldest of it, in days."""
+    freed_bytes: int | None
+    """Bytes that retention would free now; null where each experiment's document says what goes."""
+
+
+class RetentionForecastOut(Output):
+    """How much is stored, and how long the disk lasts."""
+
+    items: list[GrowthOut]
+    free_bytes: int | None
+    """Free bytes on the disk of a SQLite database; null for PostgreSQL, whose disk the server does not see."""
+    history_days: float
+    """Age of the oldest data in the database, in days; the forecast is from the last seven."""
+    days_left: int | None
+    """Days until the disk is full if the database goes on to grow like this and nothing is deleted; null
+    if that cannot be said."""
+    reason: Literal["", "not_enough_history", "no_growth", "unknown_disk"]
+    """Why it cannot be said; empty if it can."""
+
+
 class LogValueOut(Output):
     """A value that a pattern finds in a log."""
 

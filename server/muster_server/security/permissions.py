@@ -142,6 +142,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_deletions": "view",
     "dismiss_deletion": "admin",
     "get_retention": "admin",
+    "get_retention_forecast": "admin",
     # scaling reports
     "create_scaling_report": "submit",
     "list_scaling_reports": "view",

@@ -327,6 +327,12 @@ def test_what_an_age_would_free_is_said_before_it_is_set(muster, database):
     assert "30 days" in shown
     assert "A question only" in shown
     assert muster("retention", "--metric-days", "0", as_="admin").exit_code == 2
+    forecast = ok(muster("retention", "--forecast", as_="admin"))
+    assert "system metrics" in forecast
+    says = "has not grown" if database.is_sqlite else "does not see the disk"
+    assert says in forecast, "what there is was written in the past"
+    found = json.loads(ok(muster("retention", "--forecast", "--json", as_="admin")))
+    assert found["days_left"] is None
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import { allPages, PAGE } from "./pages";
 
 export type Me = Schemas["MeOut"];
 export type Retention = Schemas["RetentionOut"];
+export type RetentionForecast = Schemas["RetentionForecastOut"];
 export type AuditEntry = Schemas["AuditOut"];
 export type SavedView = Schemas["SavedViewOut"];
 
@@ -119,6 +120,12 @@ export const retention = (ages: RetentionAges) =>
     queryKey: ["retention", ages],
     queryFn: ({ signal }) => unwrap(client.GET("/api/v1/retention", { params: { query: ages }, signal })),
   });
+
+/** What is stored of each kind, how fast it grows, and when the disk is full. */
+export const retentionForecast = queryOptions({
+  queryKey: ["retention", "forecast"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/retention/forecast", { signal })),
+});
 
 /** The audit trail, newest first; text: part of what an entry shows. */
 export const auditTrail = (text: string | undefined) =>

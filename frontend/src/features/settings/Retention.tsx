@@ -3,7 +3,13 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { type Retention as Found, retention, type RetentionAges } from "../../api/queries";
+import {
+  type Retention as Found,
+  retention,
+  type RetentionAges,
+  type RetentionForecast,
+  retentionForecast,
+} from "../../api/queries";
 import { Section } from "../../components/basics";
 import { column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
@@ -17,6 +23,7 @@ const LOGS = "MUSTER_LOG_RETENTION_DAYS";
 export function Retention() {
   const { t } = useTranslation();
   const query = useQuery(retention({}));
+  const growth = useQuery(retentionForecast);
   const [given, setGiven] = useState<RetentionAges>({});
   const [asked, setAsked] = useState<RetentionAges | null>(null);
   const answer = useQuery({ ...retention(asked ?? {}), enabled: asked !== null, placeholderData: keepPreviousData });
@@ -32,6 +39,9 @@ export function Retention() {
           {t("retention.lead")} {t("retention.set", { metrics: METRICS, logs: LOGS })}
         </p>
         <QueryView query={query}>{(data) => <Ages found={data} testId="retention" />}</QueryView>
+      </Section>
+      <Section title={t("retention.growth")}>
+        <QueryView query={growth}>{(data) => <Growth found={data} />}</QueryView>
       </Section>
       <Section title={t("retention.ask")}>
         <form onSubmit={submit} className={layout["fields"]}>
@@ -70,6 +80,44 @@ export function Retention() {
           </div>
         ) : null}
       </Section>
+    </>
+  );
+}
+
+/** What is stored of each kind, and how long the disk lasts at this pace. */
+function Growth({ found }: { found: RetentionForecast }) {
+  const { t } = useTranslation();
+  const days = (n: number): string => t("retention.days", { count: n, n: format.count(n) });
+  const known = (bytes: number | null): string => (bytes === null ? format.MISSING : format.bytes(bytes));
+  return (
+    <>
+      <p className={`dim ${layout["text"]} ${layout["belowS"]}`} data-testid="retention-forecast">
+        {found.days_left === null
+          ? found.reason && t(`retention.noForecast.${found.reason}`)
+          : `${t("retention.full", {
+              count: found.days_left,
+              n: format.count(found.days_left),
+              history: days(Math.min(7, Math.floor(found.history_days))),
+            })} ${t("retention.fullHint")}`}
+      </p>
+      <DataTable<RetentionForecast["items"][number]>
+        rows={found.items}
+        rowKey={(row) => row.kind}
+        label={t("retention.growth")}
+        testId="retention-growth"
+        columns={[
+          lead("what", t("retention.what"), (row) => (
+            <>
+              <b>{t(`retention.kind.${row.kind}`)}</b>{" "}
+              <small className="dim">{t(`retention.place.${row.place}`)}</small>
+            </>
+          )),
+          numeric("takes", t("retention.takes"), (row) => format.bytes(row.size_bytes)),
+          numeric("perDay", t("retention.perDay"), (row) => known(row.bytes_per_day)),
+          numeric("history", t("retention.history"), (row) => days(Math.floor(row.history_days))),
+          numeric("removed", t("retention.removedNext"), (row) => known(row.freed_bytes)),
+        ]}
+      />
     </>
   );
 }

@@ -86,12 +86,18 @@ def retention(
     log_days: Annotated[
         int | None, typer.Option(min=1, help="Assume that logs are kept for this many days.")
     ] = None,
+    forecast: Annotated[
+        bool, typer.Option("--forecast", help="Show what is stored and when the disk is full.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show what retention deletes by age and what that would free now, without deleting it.
 
     The ages are settings of the server: MUSTER_METRIC_RETENTION_DAYS, MUSTER_LOG_RETENTION_DAYS.
     """
+    if forecast:
+        _print_forecast(as_json=as_json)
+        return
     with client_of_environment() as client:
         found = client.get("/retention", metric_days=metric_days, log_days=log_days)
     if as_json:
@@ -115,6 +121,41 @@ def retention(
     )
     if found["metrics"]["num_sampled"]:
         say(f"What metrics would free is estimated from {found['metrics']['num_sampled']} blocks.")
+
+
+_NO_FORECAST = {
+    "not_enough_history": "There is not enough history to say when the disk is full: less than two days.",
+    "unknown_disk": "The server does not see the disk of PostgreSQL: watch its free space there.",
+    "no_growth": "The database has not grown in the last seven days.",
+}
+
+
+def _print_forecast(*, as_json: bool) -> None:
+    with client_of_environment() as client:
+        found = client.get("/retention/forecast")
+    if as_json:
+        print_json(found)
+        return
+    shown = table("what", "where", "takes", "a day", "history", "would free", right=("history",))
+    for row in found["items"]:
+        a_day, freed = row["bytes_per_day"], row["freed_bytes"]
+        shown.add_row(
+            row["kind"].replace("_", " "),
+            row["place"],
+            byte_size(row["size_bytes"]),
+            "" if a_day is None else byte_size(a_day),
+            f"{row['history_days']} d",
+            "" if freed is None else byte_size(freed),
+        )
+    console().print(shown)
+    if found["days_left"] is None:
+        say(_NO_FORECAST[found["reason"]])
+        return
+    days = min(found["history_days"], 7.0)
+    say(
+        f"At the pace of the last {days:g} days the disk of the database is full in "
+        f"{found['days_left']:,} days. Indexes and what is deleted meanwhile are not counted."
+    )
 
 
 def deletions(
