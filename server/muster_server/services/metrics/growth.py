@@ -33,6 +33,11 @@ from muster_server.schemas.data import (
     RetentionOut,
 )
 
+from ..core.retention import COARSE_SAMPLE_DAYS
+
+SAMPLES_FULL_DAYS = COARSE_SAMPLE_DAYS - 0.5
+"""Age of the oldest sample of a node from which as many are deleted as are added."""
+
 
 def forecast(
     database: Database,
@@ -57,14 +62,15 @@ def forecast(
     for kind, place, sources in _SOURCES:
         size, recent, first = _measured(session, now, sources)
         history_days = (now - first).total_seconds() / 86400
+        # Samples that are a week old are deleted: from then on, they take what they take.
         is_bounded = kind == "system_metrics"
+        is_full = is_bounded and history_days > SAMPLES_FULL_DAYS
         items.append(
             GrowthOut(
                 kind=kind,
                 place=place,
                 size_bytes=size,
-                # Samples that are a week old are deleted: they take what they take.
-                bytes_per_day=0 if is_bounded else growth.per_day(recent, history_days),
+                bytes_per_day=0 if is_full else growth.per_day(recent, history_days),
                 history_days=round(history_days, 1),
                 freed_bytes=freed.get(kind),
             )
