@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
+VERSION = ROOT / "trainer/muster/__init__.py"
 LOCK = ROOT / "requirements.lock"
 PARTS = sorted(ROOT.glob("parts/*/pyproject.toml"))
 DISK_NEEDED_GB = 2.5
@@ -288,7 +289,8 @@ def install_packages(python: Path, runner: Runner, *, torch: str, test: bool) ->
     runner.run("choosing the packages", resolve)
     locked = ["--require-hashes", "-c", str(LOCK), "-r", str(folder / "pins.txt")]
     runner.run("installing the packages", uv("install", *locked))
-    checkout = ["--no-deps", "--no-build-isolation", "-e", "."]
+    # Anew: uv takes one whose pyproject.toml has not changed for the same version.
+    checkout = ["--no-deps", "--no-build-isolation", "--reinstall", "--refresh", "-e", "."]
     checkout += [word for part in PARTS for word in ("-e", str(part.parent))]
     runner.run("installing the checkout", uv("install", *checkout))
     if torch != "skip":
@@ -373,7 +375,9 @@ def main() -> None:
     started = time.monotonic()
     stamps = Stamps(venv / ".bootstrap" / hashlib.sha256(str(ROOT).encode()).hexdigest()[:12])
     runner = Runner(venv / "bootstrap.log")
-    wanted = digest([ROOT / "pyproject.toml", *PARTS, LOCK], torch, str(ROOT))
+    # Parts record the version that they were installed as, and a server of another one refuses them.
+    version = re.findall(r'^__version__ = "(.*)"$', VERSION.read_text(), re.MULTILINE)
+    wanted = digest([ROOT / "pyproject.toml", *PARTS, LOCK], torch, str(ROOT), *version)
     # An environment made for the tests also serves to run.
     steps = ["packages-test"] if arguments.test else ["packages", "packages-test"]
     if not any(stamps.is_current(step, wanted) for step in steps):

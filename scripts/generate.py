@@ -17,6 +17,7 @@ import importlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -76,6 +77,7 @@ def find_code() -> None:
     found = BUILD / "parts"
     version = re.search(r'__version__ = "(.+)"', (ROOT / "trainer/muster/__init__.py").read_text())
     assert version is not None
+    shutil.rmtree(found, ignore_errors=True)  # what the version before has left
     for part in PARTS:
         project = tomllib.loads(part.read_text())["project"]
         information = found / f"{project['name'].replace('-', '_')}-{version[1]}.dist-info"

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     )
     from muster.sdk.stops import StopNotice
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AsyncClient",

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tarfile
 from collections.abc import Iterator
@@ -91,12 +92,15 @@ def _replace_all(cluster: Cluster, old: dict[str, str]) -> None:
     # Agents and commands of the version before complete a trial with the new control plane.
     cluster.require_trial("old", "n2", **old)
     assert "n1" in cluster.run("muster.cli", "list", **old)
+    outdated = ("muster.cli", "node", "list", "--outdated", "--json")
+    assert {node["name"] for node in json.loads(cluster.run(*outdated, **NEW))} == set(AGENTS)
 
     for name in AGENTS:
         cluster.stop_agent(name)
         cluster.start_agent(name, **NEW)
         cluster.require_progress(f"with new agent {name}", trials)
     cluster.require_trial("new", "n2", **NEW)
+    assert json.loads(cluster.run(*outdated, **NEW)) == []
 
     cluster.stop_file.touch()
     for name, trial_id in zip(names, trials, strict=True):
