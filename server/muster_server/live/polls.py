@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import structlog
 from sqlalchemy.exc import DBAPIError
-from starlette.concurrency import run_in_threadpool
 
 from muster_server.db.engine import Database
 from muster_server.db.failures import is_unavailable
 from muster_server.services.nodes import assignments
 from muster_server.services.nodes.sessions import Fence
+from muster_server.threads import run_to_its_end
 
 from .hub import Hub, Listener
 
@@ -85,7 +85,7 @@ class PollWatch:
     async def look(self) -> int:
         """Wake every poll with news; return their number."""
         asked = list(self._waiting)
-        present = await run_in_threadpool(self._present)
+        present = await run_to_its_end(self._present)
         late = [w for w in asked if present.get(w.fence) != w.index and w in self._waiting]
         for waiting in late:
             self._hub.tell(waiting.listener, f"assignments:{waiting.fence.node_id}")

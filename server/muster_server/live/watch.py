@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
-from starlette.concurrency import run_in_threadpool
 
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.security.principal import Principal
 from muster_server.services.core.accounts import identity
+from muster_server.threads import run_to_its_end
 
 log = structlog.get_logger(__name__)
 
@@ -58,7 +58,7 @@ class ListenerWatch:
             if not asked:
                 continue
             try:
-                valid = await run_in_threadpool(self._valid, set(asked.values()))
+                valid = await run_to_its_end(self._valid, set(asked.values()))
             except SQLAlchemyError as error:
                 # A database that is away tells nobody anything; it is asked again.
                 log.warning("database_unavailable", error=str(error).splitlines()[0])

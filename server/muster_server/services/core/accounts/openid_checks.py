@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 
 import structlog
-from starlette.concurrency import run_in_threadpool
 
 from muster_server import clock
 from muster_server.db.engine import Database
@@ -15,6 +14,7 @@ from muster_server.errors import Conflict
 from muster_server.security.encryption import KeyRing, key_ring_or_none
 from muster_server.security.openid import NotBelieved, OpenidProvider, ProviderAway, TakenBack
 from muster_server.settings import Settings
+from muster_server.threads import run_to_its_end
 
 from . import openid
 
@@ -45,7 +45,7 @@ class OpenidChecks:
     async def _run(self) -> None:
         while True:
             try:
-                await run_in_threadpool(self.check_due)
+                await run_to_its_end(self.check_due)
             except Exception as error:  # tried again: nothing else may end it
                 log.warning("openid_not_checked", why=type(error).__name__)
             await asyncio.sleep(ROUND_S)
