@@ -31,6 +31,8 @@ PREFIX_FORM = re.compile(
 )
 """Form of the public address's path. Below one of the server's own paths, a request that a proxy has stripped
 would look like one that it has not."""
+ROUTER_PREFIX_FORM = re.compile(r"(?:/[A-Za-z0-9_-]+)*")
+"""Form of the path of the router's address, which gets into the configuration of HAProxy."""
 SCIM_TOKEN_MIN = 32
 REDIS_SCHEMES = ("redis", "rediss", "unix")
 
@@ -200,7 +202,8 @@ class Settings(BaseSettings):
     router_port: int = Field(default=8471, ge=1, le=65535)
     """Port that HAProxy listens on."""
     router_url: str | None = None
-    """Where clients reach the router, behind a proxy for example; unset: its host and port."""
+    """Where clients reach the router, behind a proxy for example; unset: its host and port. It may have a path, as in
+    https://lab.example/models."""
     deployments_listen: Literal["loopback", "node"] = "loopback"
     """Where replicas listen if their deployment does not say it. `loopback`: on 127.0.0.1, for a router
     on their machine. `node`: on the address of their node."""
@@ -353,6 +356,15 @@ class Settings(BaseSettings):
             raise ValueError("MUSTER_OIDC_ISSUER needs MUSTER_OIDC_CLIENT_ID")
         return self
 
+    @field_validator("router_url")
+    @classmethod
+    def _is_the_router(cls, value: str | None) -> str | None:
+        parts = urlsplit(value or "")
+        is_place = parts.scheme in ("http", "https") and parts.hostname
+        if value and not (is_place and ROUTER_PREFIX_FORM.fullmatch(parts.path.rstrip("/"))):
+            raise ValueError("must look like https://models.example or https://lab.example/models")
+        return value
+
     @field_validator("public_url")
     @classmethod
     def _is_a_place(cls, value: str | None) -> str | None:
@@ -393,6 +405,10 @@ class Settings(BaseSettings):
             if ":" in host
             else f"http://{host}:{self.router_port}"
         )
+
+    def router_prefix(self) -> str:
+        """Return the path of the router's address, such as "/models"; "" without one."""
+        return urlsplit(self.router_url or "").path.rstrip("/")
 
     def is_for_this_machine_alone(self) -> bool:
         """Return whether the address above leads every other machine to itself."""

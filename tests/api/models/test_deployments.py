@@ -20,7 +20,8 @@ def error(answer):
 
 @pytest.fixture
 def settings(settings, tmp_path):
-    return settings.model_copy(update={"router_dir": tmp_path / "router"})
+    update = {"router_dir": tmp_path / "router", "router_url": "https://lab.example/models"}
+    return settings.model_copy(update=update)
 
 
 def add_version(client, name="digits"):
@@ -88,6 +89,7 @@ def test_a_deployment_remembers_what_it_was_told_by_whom_and_why(member_client):
         ({"model": "digits", "name": "a\nshow env"}, "request.invalid"),
         ({"model": "digits", "replicas": 65}, "request.invalid"),
         ({"model": "Digits_2"}, "deployments.bad_name"),
+        ({"model": "digits", "name": "models"}, "deployments.bad_name"),
     ],
 )
 def test_what_cannot_be_deployed_is_refused(member_client, body, code):

@@ -27,6 +27,7 @@ TEN = {
     "MUSTER_ALLOWED_HOSTS": "muster.example",
     "MUSTER_LOG_LEVEL": "loud",
     "MUSTER_PUBLIC_URL": "muster.example",
+    "MUSTER_ROUTER_URL": "https://lab.example/models\nbind :80",
     "MUSTER_BLOB_MAX_BYTES": "1e+08",
     "MUSTER_NOTIFY_ALLOWED_NETWORKS": '["10.0.0.0/33"]',
     "MUSTER_SMTP_PASSWORD_FILE": "/nowhere/password",

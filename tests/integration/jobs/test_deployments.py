@@ -257,14 +257,20 @@ def test_a_hidden_deployment_is_answered_as_none_by_the_router(tmp_path: Path) -
     config = tmp_path / "haproxy.cfg"
     config.write_text(
         routing.configuration(
-            routes, folder=str(tmp_path), socket=f"{tmp_path}/s", host="127.0.0.1", port=port
+            routes, folder=str(tmp_path), socket=f"{tmp_path}/s", host="127.0.0.1", port=port,
+            prefix="/lab/models",
         )
-    )
+    )  # fmt: skip
 
     def ask(name: str, token: str) -> tuple[int, str]:
+        """As behind a proxy that strips the path of the address, and behind one that passes it on."""
         headers = {"authorization": f"Bearer {token}"}
-        answer = httpx.get(f"http://127.0.0.1:{port}/{name}/v2", headers=headers)
-        return answer.status_code, answer.text
+        answers = [
+            httpx.get(f"http://127.0.0.1:{port}{prefix}/{name}/v2", headers=headers)
+            for prefix in ("", "/lab/models")
+        ]
+        assert answers[0].text == answers[1].text
+        return answers[0].status_code, answers[0].text
 
     def listens() -> bool:
         with socket.socket() as probe:

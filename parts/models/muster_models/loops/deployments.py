@@ -109,6 +109,7 @@ class RouterWorker:
         self._socket_path = settings.router_socket or self._folder / "haproxy.sock"
         self._socket = RuntimeSocket(self._socket_path)
         self._host, self._port = settings.router_host, settings.router_port
+        self._prefix = settings.router_prefix()
         self._written: dict[str, str] = {}
         self._lists_known = False
         """Whether the lists of the running HAProxy are those of `_routes`."""
@@ -163,6 +164,7 @@ class RouterWorker:
             socket=str(self._socket_path),
             host=self._host,
             port=self._port,
+            prefix=self._prefix,
         )
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, content in contents.items():

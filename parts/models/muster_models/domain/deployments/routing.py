@@ -209,11 +209,13 @@ def _lines(lines: Iterator[str] | Sequence[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def configuration(routes: Routes, *, folder: str, socket: str, host: str, port: int) -> str:
+def configuration(
+    routes: Routes, *, folder: str, socket: str, host: str, port: int, prefix: str = ""
+) -> str:
     """Return the configuration of HAProxy with the present set, so that it starts with that.
 
     folder: where the files of `file_contents` are. socket: path of the runtime socket.
-    host, port: where it listens. Raises UnusableAddress.
+    host, port: where it listens. prefix: path such as "/models" that a proxy may pass on. Raises UnusableAddress.
     """
     listen = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     backends = []
@@ -229,6 +231,7 @@ def configuration(routes: Routes, *, folder: str, socket: str, host: str, port: 
         socket=socket,
         folder=folder,
         listen=listen,
+        prefix=f"    http-request set-path %[path,regsub(^{prefix}/,/)]\n" if prefix else "",
         buffer=BUFFER_BYTES,
         stream_max_s=STREAM_MAX_S,
         not_allowed=_quoted(_NOT_ALLOWED),
@@ -281,7 +284,7 @@ frontend serving
     bind {listen}
     # A request that is complete before it is sent on can be sent again.
     option http-buffer-request
-    http-request set-var(txn.token) req.hdr(authorization),regsub(^[Bb]earer[[:space:]]+,),sha2(256),hex,lower
+{prefix}    http-request set-var(txn.token) req.hdr(authorization),regsub(^[Bb]earer[[:space:]]+,),sha2(256),hex,lower
     acl known var(txn.token) -m str -f {tokens}
     http-request return status 401 content-type application/json string {not_allowed} hdr www-authenticate Bearer if !known
     http-request use-service prometheus-exporter if {{ path /metrics }}

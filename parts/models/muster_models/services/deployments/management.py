@@ -98,6 +98,14 @@ def create_deployment(
                 )
             ],
         )
+    if f"/{name}" == settings.router_prefix():
+        raise InvalidRequest(
+            "deployments.bad_name",
+            f"{name!r} cannot be the name of a deployment.",
+            fields=[
+                FieldProblem("name", "is the path of the router's address", "choose another name")
+            ],
+        )
     existing = session.scalar(
         select(DeploymentRow).where(DeploymentRow.name == name).with_for_update()
     )
