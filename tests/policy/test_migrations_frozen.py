@@ -46,6 +46,7 @@ DIGESTS = {
     "0036_maintenance.py": "b9c4ee9a7c4d86a14218ec7514d0fd7366a27e608f1c5c15eba19e65f1c8071b",
     "0037_second_factors.py": "ce6227fb13220c6d87749694859dfa691fc55c942b5eec4c5e55fed9bf11e92f",
     "0038_scim.py": "8bf7949eb7941259ff23f1acfee0c775c2958781f0b9e2159db58ccd0d150a7b",
+    "0039_project_retention.py": "bc343c6324d3fe3f01bd7cc7f92f511c18b3bcfde8317cee8b6b047971c8053c",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

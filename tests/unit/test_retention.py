@@ -17,12 +17,14 @@ from muster_server.db.models import (
     LogStreamRow,
     MetricBatchRow,
     MetricSeriesRow,
+    ProjectRow,
     SessionRow,
     TrialRow,
     UserRow,
 )
 from muster_server.services.logs import storage
 from muster_server.services.metrics import ingest
+from muster_server.services.metrics import retention as metrics_retention
 from muster_server.tasks.app import broker_url
 from muster_server.tasks.sweep import sweep_once
 from support.data import (
@@ -67,7 +69,7 @@ def count(database: Database, table: type) -> int:
         return session.scalar(select(func.count()).select_from(table)) or 0
 
 
-def sweep(database: Database, after: dt.timedelta, **given: int) -> list[int]:
+def sweep(database: Database, after: dt.timedelta, **given: int | None) -> list[int]:
     enqueued: list[int] = []
     sweep_once(database, NOW + after, enqueue=enqueued.append, **given)
     return enqueued
@@ -138,7 +140,43 @@ def test_old_logs_go_only_when_told_to_and_say_so(database: Database, trial_id: 
     assert count(database, LogChunkRow) == 0
     with database.read() as session:
         messages = session.scalars(select(EventRow.message).where(EventRow.type == "logs.deleted"))
-        assert messages.all() == ["Its logs were deleted, 7 days after it ended."]
+        assert messages.all() == ["Its logs were deleted, 8 days after it ended."]
+
+
+@pytest.mark.parametrize(
+    ("of_server", "of_project", "age", "is_kept"),
+    [
+        (None, 7, 8, False),
+        (None, 7, 6, True),
+        (7, 30, 8, True),
+        (7, 30, 31, False),
+        (30, 7, 8, False),
+        (None, None, 999, True),
+    ],
+)
+def test_the_age_of_a_project_counts_before_that_of_the_server(
+    database: Database,
+    trial_id: int,
+    of_server: int | None,
+    of_project: int | None,
+    age: int,
+    is_kept: bool,
+) -> None:
+    with database.transaction() as session:
+        session.get_one(TrialRow, trial_id).ended_at = NOW
+        project = session.scalars(select(ProjectRow)).one()
+        project.log_retention_days = project.metric_retention_days = of_project
+        session.add(ProjectRow(name="other", created_at=NOW, log_retention_days=1))
+        session.execute(delete(MetricBatchRow))  # as if compacted
+    now = NOW + age * DAY
+    with database.read() as session:
+        plan = metrics_retention.plan(session, now, metric_days=of_server, log_days=of_server)
+    assert plan.logs.num_trials == (not is_kept)
+    assert plan.num_projects_apart == 1 + (of_project is not None)
+    sweep(database, age * DAY, log_retention_days=of_server, metric_retention_days=of_server)
+    assert count(database, LogChunkRow) == is_kept
+    with database.read() as session:
+        assert (session.get_one(TrialRow, trial_id).downsampled_at is None) == is_kept
 
 
 def test_a_broken_part_does_not_keep_the_others_from_running(

@@ -78,6 +78,9 @@ class QuotaOut(Output):
     slots_held: int
 
 
+RetentionDays = Annotated[int, Field(ge=1, le=36_500)]
+
+
 class ProjectIn(Input):
     name: ProjectName
     weight: Annotated[float, Field(gt=0, le=1000)] = 1.0
@@ -108,6 +111,10 @@ class ProjectPatch(Input):
     """All limits together; null removes the budget."""
     restart_count: bool = False
     """Count spending from now on, as at the beginning of a month."""
+    log_retention_days: RetentionDays | None = None
+    """Days after the end of a trial after which its logs are deleted; null: those of the server."""
+    metric_retention_days: RetentionDays | None = None
+    """Days after the end of a trial after which its long metrics are downsampled; null: those of the server."""
 
 
 class ProjectOut(Output):
@@ -124,6 +131,10 @@ class ProjectOut(Output):
     spending: SpendingOut
     """Spending since `counted_since`, deleted experiments included."""
     counted_since: dt.datetime
+    log_retention_days: int | None
+    """Days after the end of a trial after which its logs are deleted; null: those of the server."""
+    metric_retention_days: int | None
+    """Days after the end of a trial after which its long metrics are downsampled; null: those of the server."""
     num_experiments: int
     num_experiments_active: int
     """Number of experiments that have not ended."""

@@ -235,6 +235,8 @@ class RetentionOut(Output):
 
     is_set: bool
     """Whether these ages are the server's settings; false if the request named them."""
+    num_projects_apart: int
+    """Number of projects that have ages of their own, which count here, too."""
     metrics: MetricRetentionOut
     logs: LogRetentionOut
 

@@ -46,17 +46,14 @@ def sweep_once(
     for trial_id in due:
         enqueue(trial_id)
 
-    def old_logs(session: Session, limit: int) -> int:
-        if log_retention_days is None:
-            return 0
-        return retention.delete_old_logs(session, now, limit, days=log_retention_days)
-
     steps: list[Callable[[Session, int], int]] = [
         retention.delete_leftovers,
         lambda session, limit: retention.delete_expired(session, now, limit),
         lambda session, limit: blobs.delete_unused(session, now, limit),
         lambda session, limit: notification_retention.delete_old(session, now, limit),
-        old_logs,
+        lambda session, limit: retention.delete_old_logs(
+            session, now, limit, days=log_retention_days
+        ),
     ]
     steps += [
         functools.partial(_swept, sweep, now)
@@ -68,11 +65,10 @@ def sweep_once(
             delete_all(database, step, budget_s=PART_S)
         except Exception:
             log.exception("sweep_part_failed")
-    if metric_retention_days is not None:
-        try:
-            metrics_retention.downsample_old(database, now, days=metric_retention_days)
-        except Exception:
-            log.exception("downsampling_failed")
+    try:
+        metrics_retention.downsample_old(database, now, days=metric_retention_days)
+    except Exception:
+        log.exception("downsampling_failed")
     if audit_retention_days is not None:
         try:
             audit_retention.remove_old(

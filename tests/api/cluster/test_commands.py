@@ -226,6 +226,11 @@ def test_projects_and_pools_are_for_administrators(muster, submit):
         ok(muster("project", "set", "vision", "--no-budget", "--json", as_="admin"))
     )
     assert project["budget"] is None
+    set_days = ("project", "set", "vision", "--log-days", "30", "--metric-days", "365")
+    assert "Keeps logs 30 days and long metrics 365 days" in ok(muster(*set_days, as_="admin"))
+    shown = ok(muster("project", "set", "vision", "--log-days", "server", as_="admin"))
+    assert "Keeps long metrics 365 days after" in shown
+    assert "1 project" in ok(muster("retention", as_="admin"))
     assert muster(*arguments).exception.code == "auth.forbidden"
     ok(muster("project", "create", "audio", as_="admin"))
     ok(muster("project", "delete", "audio", "--yes", as_="admin"))
@@ -249,6 +254,7 @@ def test_projects_and_pools_are_for_administrators(muster, submit):
         (["budget", "1", "--cost", "5", "--none"], "given and taken away"),
         (["project", "set", "x"], "Nothing to change"),
         (["project", "set", "x", "--quota", "8"], "is no quota"),
+        (["project", "set", "x", "--log-days", "never"], "is no number of days"),
     ],
 )
 def test_wrong_use_is_said_before_anything_is_asked_of_the_server(muster, arguments, words):

@@ -122,8 +122,11 @@ function Growth({ found }: { found: RetentionForecast }) {
   );
 }
 
+const SET_COMMAND = "muster project set NAME --log-days DAYS --metric-days DAYS";
+
 function Ages({ found, testId }: { found: Found; testId: string }) {
   const { t } = useTranslation();
+  const apart = found.num_projects_apart;
   const rows = [
     {
       ...found.metrics,
@@ -133,32 +136,41 @@ function Ages({ found, testId }: { found: Found; testId: string }) {
     { ...found.logs, what: "logs" as const, note: "" },
   ];
   return (
-    <DataTable<(typeof rows)[number]>
-      rows={rows}
-      rowKey={(row) => row.what}
-      label={t("settings.tab.retention")}
-      testId={testId}
-      columns={[
-        lead("what", t("retention.what"), (row) => <b>{t(`retention.${row.what}`)}</b>),
-        column("kept", t("retention.keptFor"), (row) =>
-          row.days === null ? t("retention.ever") : t("retention.days", { count: row.days, n: format.count(row.days) }),
-        ),
-        numeric("trials", t("retention.trials"), (row) =>
-          row.days === null ? format.MISSING : format.count(row.num_trials),
-        ),
-        numeric("takes", t("retention.takes"), (row) =>
-          row.days === null ? format.MISSING : format.bytes(row.size_bytes),
-        ),
-        numeric("frees", t("retention.frees"), (row) =>
-          row.days === null ? (
-            format.MISSING
-          ) : (
-            <>
-              {format.bytes(row.freed_bytes)} {row.note ? <small className="dim">{row.note}</small> : null}
-            </>
+    <>
+      {apart ? (
+        <p className={`dim ${layout["text"]} ${layout["belowS"]}`}>
+          {t("retention.apart", { count: apart, n: format.count(apart) })} <code>{SET_COMMAND}</code>
+        </p>
+      ) : null}
+      <DataTable<(typeof rows)[number]>
+        rows={rows}
+        rowKey={(row) => row.what}
+        label={t("settings.tab.retention")}
+        testId={testId}
+        columns={[
+          lead("what", t("retention.what"), (row) => <b>{t(`retention.${row.what}`)}</b>),
+          column("kept", t("retention.keptFor"), (row) =>
+            row.days === null
+              ? t("retention.ever")
+              : t("retention.days", { count: row.days, n: format.count(row.days) }),
           ),
-        ),
-      ]}
-    />
+          numeric("trials", t("retention.trials"), (row) =>
+            row.days === null && !apart ? format.MISSING : format.count(row.num_trials),
+          ),
+          numeric("takes", t("retention.takes"), (row) =>
+            row.days === null && !apart ? format.MISSING : format.bytes(row.size_bytes),
+          ),
+          numeric("frees", t("retention.frees"), (row) =>
+            row.days === null && !apart ? (
+              format.MISSING
+            ) : (
+              <>
+                {format.bytes(row.freed_bytes)} {row.note ? <small className="dim">{row.note}</small> : null}
+              </>
+            ),
+          ),
+        ]}
+      />
+    </>
   );
 }

@@ -35,6 +35,8 @@ const PROJECT: Project = {
   name: "vision",
   weight: 1,
   visibility: "all",
+  log_retention_days: null,
+  metric_retention_days: null,
   submission: "members",
   quotas: [],
   budget: null,

@@ -80,6 +80,8 @@ export const settings = {
     frees: "Would free",
     sampled: "estimated from {{n}} blocks",
     set: "Set on the server with {{metrics}} and {{logs}}.",
+    apart_one: "{{n}} project has ages of its own, which count here, too:",
+    apart_other: "{{n}} projects have ages of their own, which count here, too:",
     ask: "Estimate",
     askMetrics: "Keep metrics for (days)",
     askLogs: "Keep logs for (days)",

@@ -78,6 +78,8 @@ export const settings: Same<typeof english> = {
     frees: "现在可释放",
     sampled: "由 {{n}} 个数据块估算",
     set: "期限由服务器设置 {{metrics}} 和 {{logs}} 决定。",
+    apart_one: "{{n}} 个项目有自己的保留期限，已计入下表：",
+    apart_other: "{{n}} 个项目有自己的保留期限，已计入下表：",
     ask: "估算",
     askMetrics: "指标保留天数",
     askLogs: "日志保留天数",

@@ -38,6 +38,10 @@ class ProjectRow(Base):
     """Who sees it: all | members."""
     submission: Mapped[Audience] = mapped_column(String(8), default="members")
     """Who may submit to it and use its secrets: all | members."""
+    log_retention_days: Mapped[int | None]
+    """Age at which logs of its trials are deleted; None: that of the server."""
+    metric_retention_days: Mapped[int | None]
+    """Age at which long metrics of its trials are downsampled; None: that of the server."""
     created_at: Mapped[dt.datetime]
 
 

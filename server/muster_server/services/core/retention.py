@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import defaultdict
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, exists, extract, not_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, and_, exists, extract, false, not_, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from muster_server.db.deleting import DATA_WEIGHT, PIECE_WEIGHT, ROWS_FIRST, Deleter
 from muster_server.db.models import (
@@ -27,9 +28,11 @@ from muster_server.db.models import (
     OneTimeTokenRow,
     PilotRow,
     PreflightRow,
+    ProjectRow,
     SessionRow,
     TrialRow,
 )
+from muster_server.domain.messages import count
 
 DISMISSAL_DAYS = 90
 IDEMPOTENCY_DAYS = 1
@@ -114,21 +117,51 @@ def _between(begin: dt.datetime, end: dt.datetime) -> ColumnElement[bool]:
     return and_(at >= begin, at < end, not_(is_coarse))
 
 
+def is_old(
+    session: Session,
+    now: dt.datetime,
+    own_days: InstrumentedAttribute[int | None],
+    days: int | None,
+) -> ColumnElement[bool]:
+    """Return the condition of trials that ended longer ago than is kept of their project.
+
+    own_days: column of ProjectRow. days: age for projects that have none of their own; None: for ever.
+    """
+    by_age: dict[int, list[int]] = defaultdict(list)
+    for id, age in session.execute(select(ProjectRow.id, own_days).where(own_days.is_not(None))):
+        by_age[age or 0].append(id)
+    with_own = [id for ids in by_age.values() for id in ids]
+
+    def ended(days: int, *where: ColumnElement[bool]) -> ColumnElement[bool]:
+        return and_(TrialRow.ended_at < now - dt.timedelta(days=days), *where)
+
+    def of(ids: list[int]) -> ColumnElement[bool]:
+        return exists().where(
+            ExperimentRow.id == TrialRow.experiment_id, ExperimentRow.project_id.in_(ids)
+        )
+
+    found = [ended(age, of(ids)) for age, ids in by_age.items()]
+    if days is not None:
+        found.append(ended(days, ~of(with_own)) if with_own else ended(days))
+    return or_(false(), *found)
+
+
 def delete_old_logs(
-    session: Session, now: dt.datetime, limit: int = ROWS_FIRST, *, days: int
+    session: Session, now: dt.datetime, limit: int = ROWS_FIRST, *, days: int | None
 ) -> int:
-    """Delete the logs of a trial that ended more than `days` ago; an event in it says so. Returns
-    the rows deleted."""
+    """Delete the logs of a trial that ended more than `days` ago, or longer ago than its project says; an
+    event in it says so. Returns the rows deleted."""
     of = session.execute(
-        select(TrialRow.id, TrialRow.experiment_id)
+        select(TrialRow.id, TrialRow.experiment_id, TrialRow.ended_at)
         .where(
-            TrialRow.ended_at < now - dt.timedelta(days=days),
+            is_old(session, now, ProjectRow.log_retention_days, days),
             exists().where(LogStreamRow.trial_id == TrialRow.id),
         )
         .limit(1)
     ).first()
     if of is None:
         return 0
+    age = (now - of.ended_at).days if of.ended_at else 0
     deleter = Deleter(session, limit)
     streams = select(LogStreamRow.id).where(LogStreamRow.trial_id == of.id)
     if deleter.delete(
@@ -139,7 +172,7 @@ def delete_old_logs(
                 at=now,
                 level="info",
                 type="logs.deleted",
-                message=f"Its logs were deleted, {days} days after it ended.",
+                message=f"Its logs were deleted, {count(age, 'day')} after it ended.",
                 experiment_id=of.experiment_id,
                 trial_id=of.id,
                 data={},

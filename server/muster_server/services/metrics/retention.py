@@ -23,6 +23,7 @@ from muster_server.db.models import (
     MetricBatchRow,
     MetricBlockRow,
     MetricSeriesRow,
+    ProjectRow,
     TrialRow,
 )
 from muster_server.db.pace import Pace, paced
@@ -33,9 +34,11 @@ from muster_server.db.queries.metrics_codec import (
     is_downsampled,
     rollup_width,
 )
+from muster_server.domain.messages import count
 from muster_server.schemas.data import LogRetentionOut, MetricRetentionOut, RetentionOut
 
 from ..core.events import add_event
+from ..core.retention import is_old
 from .curves import groups_of
 
 KEPT_WHOLE_POINTS = 1_000
@@ -59,25 +62,27 @@ class Downsampled:
 
 
 def downsample_old(
-    database: Database, now: dt.datetime, *, days: int, budget_s: float = BUDGET_S
+    database: Database, now: dt.datetime, *, days: int | None, budget_s: float = BUDGET_S
 ) -> Downsampled:
-    """Downsample the trials that ended more than `days` ago, oldest first, for `budget_s`.
+    """Downsample the trials that ended more than `days` ago, or longer ago than their project says, oldest
+    first, for `budget_s`.
 
     Idempotent, and safe beside compaction and itself: a block is replaced under its lock, and one
     that is downsampled already is left alone.
     """
     deadline = time.monotonic() + budget_s
     with database.read() as session:
-        due = session.scalars(
-            select(TrialRow.id)
-            .where(_is_due(now, days), ~_is_uncompacted())
+        due = session.execute(
+            select(TrialRow.id, TrialRow.ended_at)
+            .where(_is_due(session, now, days), ~_is_uncompacted())
             .order_by(TrialRow.ended_at, TrialRow.id)
             .limit(TRIALS_AT_ONCE)
         ).all()
     pace = Pace(BLOCKS_MAX, first=BLOCKS_MAX // 2, least=BLOCKS_LEAST)
     num_trials = num_points = freed_bytes = 0
-    for trial_id in due:
-        done = _downsample_trial(database, trial_id, now, days, deadline, pace)
+    for trial_id, ended_at in due:
+        age = (now - ended_at).days if ended_at else 0
+        done = _downsample_trial(database, trial_id, now, age, deadline, pace)
         num_points += done.num_points
         freed_bytes += done.freed_bytes
         num_trials += done.num_trials
@@ -86,10 +91,9 @@ def downsample_old(
     return Downsampled(num_trials, num_points, freed_bytes)
 
 
-def _is_due(now: dt.datetime, days: int) -> ColumnElement[bool]:
-    return and_(
-        TrialRow.ended_at < now - dt.timedelta(days=days), TrialRow.downsampled_at.is_(None)
-    )
+def _is_due(session: Session, now: dt.datetime, days: int | None) -> ColumnElement[bool]:
+    old = is_old(session, now, ProjectRow.metric_retention_days, days)
+    return and_(TrialRow.downsampled_at.is_(None), old)
 
 
 def _is_uncompacted() -> ColumnElement[bool]:
@@ -183,7 +187,7 @@ def _note(
         add_event(
             session,
             "metrics.downsampled",
-            f"Of its metrics {num_points:,} points were dropped, {days} days after it ended, which "
+            f"Of its metrics {num_points:,} points were dropped, {count(days, 'day')} after it ended, which "
             f"freed {freed_bytes:,} bytes; least, greatest, mean and last values of buckets are kept.",
             now=now,
             experiment_id=experiment_id,
@@ -211,21 +215,23 @@ def plan(
     """
     return RetentionOut(
         is_set=not is_asked,
+        num_projects_apart=session.scalar(_APART) or 0,
         metrics=_metrics(session, now, metric_days),
         logs=_logs(session, now, log_days),
     )
 
 
+_APART = select(func.count()).where(
+    ProjectRow.log_retention_days.is_not(None) | ProjectRow.metric_retention_days.is_not(None)
+)
+
+
 def _metrics(session: Session, now: dt.datetime, days: int | None) -> MetricRetentionOut:
-    if days is None:
-        return MetricRetentionOut(
-            days=None, num_trials=0, num_points=0, size_bytes=0, freed_bytes=0, num_sampled=0
-        )
     long = (
         select(MetricBlockRow)
         .join(MetricSeriesRow, MetricSeriesRow.id == MetricBlockRow.series_id)
         .join(TrialRow, TrialRow.id == MetricSeriesRow.trial_id)
-        .where(_is_due(now, days), MetricSeriesRow.count > KEPT_WHOLE_POINTS)
+        .where(_is_due(session, now, days), MetricSeriesRow.count > KEPT_WHOLE_POINTS)
     )
     num_trials, num_points, size_bytes = session.execute(
         long.with_only_columns(
@@ -252,9 +258,7 @@ def _metrics(session: Session, now: dt.datetime, days: int | None) -> MetricRete
 
 
 def _logs(session: Session, now: dt.datetime, days: int | None) -> LogRetentionOut:
-    if days is None:
-        return LogRetentionOut(days=None, num_trials=0, size_bytes=0, freed_bytes=0)
-    old = TrialRow.ended_at < now - dt.timedelta(days=days)
+    old = is_old(session, now, ProjectRow.log_retention_days, days)
     num_trials, size_bytes = session.execute(
         select(func.count(TrialRow.id.distinct()), func.sum(LogStreamRow.size_bytes))
         .join(TrialRow, TrialRow.id == LogStreamRow.trial_id)

@@ -24,7 +24,7 @@ from muster_server.db.models import (
     TrialRow,
 )
 from muster_server.db.sight import SEES_ALL
-from muster_server.domain.messages import from_columns
+from muster_server.domain.messages import count, from_columns
 from muster_server.domain.quota.budgets import Spending
 from muster_server.domain.scheduling import ProjectView
 from muster_server.domain.states import TERMINAL_EXPERIMENT, AllocationState
@@ -129,6 +129,12 @@ def create_project(session: Session, body: ProjectIn, *, actor: str, now: dt.dat
     touch(session, f"project:{project.id}", "experiments", "loops")
 
 
+_RETENTION = {
+    "log_retention_days": "its logs are deleted",
+    "metric_retention_days": "its long metrics are downsampled",
+}
+
+
 def update_project(
     session: Session, name: str, patch: ProjectPatch, *, actor: str, now: dt.datetime
 ) -> None:
@@ -153,6 +159,14 @@ def update_project(
     if "budget" in given:
         project.budget = _budget(patch, now)
         done.append("its budget was changed" if project.budget else "it has no budget any more")
+    for field, what in _RETENTION.items():
+        days = getattr(patch, field)
+        if field in given and days != getattr(project, field):
+            setattr(project, field, days)
+            whose = (
+                f"{count(days, 'day')} after the end of a trial" if days else "as the server says"
+            )
+            done.append(f"{what} {whose}")
     if patch.restart_count:
         spent = _spent(session, [project], now)[project.id]
         total = _total(session, project, now)

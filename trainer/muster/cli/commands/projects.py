@@ -119,6 +119,13 @@ def retention(
         if found["is_set"]
         else "A question only: the server's settings are others."
     )
+    if apart := found["num_projects_apart"]:
+        what = (
+            "1 project has ages of its own"
+            if apart == 1
+            else f"{apart} projects have ages of their own"
+        )
+        say(f"{what}, which count here, too: `muster project show NAME`.")
     if found["metrics"]["num_sampled"]:
         say(f"What metrics would free is estimated from {found['metrics']['num_sampled']} blocks.")
 
@@ -224,6 +231,15 @@ def project_create(
     report(made, f"Created project {name}.", as_json=as_json)
 
 
+RetentionOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DAYS|server",
+        help="Days after the end of a trial; server: what the server is set to.",
+    ),
+]
+
+
 @project_app.command("set")
 def project_set(
     name: NameArgument,
@@ -253,10 +269,16 @@ def project_set(
         Literal["all", "members"] | None,
         typer.Option(help="Who may submit to it and use its secrets."),
     ] = None,
+    log_days: RetentionOption = None,
+    metric_days: RetentionOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change who sees a project and submits to it, its weight, quotas or budget (administrators)."""
+    """Change who sees a project and submits to it, its weight, quotas, budget or how long its logs and metrics are
+    kept (administrators)."""
     body: dict[str, Any] = {}
+    for field, text in (("log", log_days), ("metric", metric_days)):
+        if text is not None:
+            body[f"{field}_retention_days"] = _days(text)
     if visibility is not None:
         body["visibility"] = visibility
     if submission is not None:
@@ -444,6 +466,16 @@ def _limits(
     return limits if limits or none else None
 
 
+def _days(text: str) -> int | None:
+    if text == "server":
+        return None
+    if not text.isdecimal():
+        raise CommandFailure(
+            f"{text!r} is no number of days.", "--log-days 90, or server", exit_code=EXIT_USAGE
+        )
+    return int(text)
+
+
 def _quota(text: str) -> dict[str, Any]:
     place, equals, slots = text.partition("=")
     pool, slash, slot_type = place.partition("/")
@@ -460,6 +492,10 @@ def _print_project(project: schema.ProjectOut) -> None:
         f"submissions of {audiences[project['submission']]}, "
         f"seen by {audiences[project['visibility']]}"
     )
+    kept = {"logs": project["log_retention_days"], "long metrics": project["metric_retention_days"]}
+    own = [f"{what} {days} days" for what, days in kept.items() if days is not None]
+    if own:
+        out.print(f"Keeps {' and '.join(own)} after the end of a trial.")
     _print_spending(project["spending"])
     _print_budget(project["budget"])
     for quota in project["quotas"]:
