@@ -127,6 +127,7 @@ export function Setup() {
         >
           {t("setup.create")}
         </Button>
+        <p className="dim">{t("setup.kept")}</p>
       </form>
     </Frame>
   );

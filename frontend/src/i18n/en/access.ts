@@ -35,6 +35,7 @@ export const access = {
   setup: {
     title: "Set up Muster",
     lead: "Create the first administrator.",
+    kept: "Logs and metrics are kept forever unless this server is set otherwise: see Settings, Retention.",
     token: "Setup token",
     tokenHint: "The server prints a link with this token when it first starts. You can paste the whole link.",
     command: "To print a new token, run this command on the server:",

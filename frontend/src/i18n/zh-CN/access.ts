@@ -35,6 +35,7 @@ export const access: Same<typeof english> = {
   setup: {
     title: "初始化 Muster",
     lead: "创建第一个管理员。",
+    kept: "除非服务器另有设置，日志和指标将永久保留：见“设置”中的“保留期限”。",
     token: "初始化令牌",
     tokenHint: "服务器首次启动时会在链接中打印它；也可以粘贴整个链接。",
     command: "如需新的令牌，请在服务器所在的机器上运行：",
