@@ -376,7 +376,8 @@ def main() -> None:
     stamps = Stamps(venv / ".bootstrap" / hashlib.sha256(str(ROOT).encode()).hexdigest()[:12])
     runner = Runner(venv / "bootstrap.log")
     # Parts record the version that they were installed as, and a server of another one refuses them.
-    version = re.findall(r'^__version__ = "(.*)"$', VERSION.read_text(), re.MULTILINE)
+    text = VERSION.read_text() if VERSION.exists() else ""
+    version = re.findall(r'^__version__ = "(.*)"$', text, re.MULTILINE)
     wanted = digest([ROOT / "pyproject.toml", *PARTS, LOCK], torch, str(ROOT), *version)
     # An environment made for the tests also serves to run.
     steps = ["packages-test"] if arguments.test else ["packages", "packages-test"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from muster_server.api import dashboard
@@ -24,7 +26,8 @@ def folder(tmp_path, monkeypatch):
 def app(settings, folder, monkeypatch):
     from muster_server import app as module
 
-    monkeypatch.setattr(module, "dashboard_route", lambda: dashboard.dashboard_route(folder))
+    route = functools.partial(dashboard.dashboard_route, folder)
+    monkeypatch.setattr(module, "dashboard_route", route)
     return module.create_app(settings)
 
 
