@@ -394,10 +394,14 @@ def test_a_group_here_is_filled_only_if_administrators_let_the_provider(scim, ad
     body = {"schemas": [f"{CORE}:Group"], "displayName": "vision", "members": []}
     detail = refused(scim.post(f"{BASE}/Groups", json=body), 409, "uniqueness")
     assert "--provider-group" in detail
-    admin.put("/api/v1/groups/vision", json={"provider_group": "vision"})
+    made = admin.put("/api/v1/groups/vision", json={"provider_group": "vision"}).json()
+    assert made["is_provisioned"] is False
     group = add_group(scim, "vision", ada)
+    shown = admin.get("/api/v1/groups").json()["items"]
+    assert [(one["name"], one["is_provisioned"]) for one in shown] == [("vision", True)]
     assert members(database, "vision") == ["ada"]
-    assert admin.put("/api/v1/groups/vision/members/root").status_code == 409
+    kept = admin.put("/api/v1/groups/vision/members/root")
+    assert (kept.status_code, kept.json()["error"]["code"]) == (409, "groups.filled_by_scim")
     reply = admin.put("/api/v1/groups/vision", json={"provider_group": None})
     assert reply.json()["error"]["code"] == "groups.filled_by_scim"
     # What administrators have made stays, without members.

@@ -39,7 +39,7 @@ export const errors: Readonly<Record<string, string>> = {
   "auth.provider_account": "你通过 OpenID 提供方登录，因此此处没有密码。",
   "auth.provider_away": "无法连接 OpenID 提供方。",
   "groups.filled": "该组的成员由 OpenID 提供方的组决定。",
-  "groups.filled_by_scim": "该组的成员由身份提供方通过 SCIM 决定，请先在那里停止同步该组。",
+  "groups.filled_by_scim": "该组的成员由身份提供方通过 SCIM 决定，请在那里更改成员，或停止同步该组。",
   "groups.provider_group_taken": "提供方的该组已用于另一个组。",
   "auth.already_set_up": "已经有管理员了，请直接登录。",
   "auth.password_changed": "密码刚被别人改过，请重新登录。",

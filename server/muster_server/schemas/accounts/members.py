@@ -39,6 +39,8 @@ class GroupOut(Output):
     name: str
     provider_group: str | None
     """Group of the OpenID provider that says who the members are; null if administrators do."""
+    is_provisioned: bool
+    """Whether the identity provider manages the group by SCIM."""
     num_members: int
     created_at: dt.datetime
     created_by: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, delete, func, select
+from sqlalchemy import ColumnElement, delete, exists, func, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import (
@@ -97,7 +97,8 @@ def list_groups(session: Session, *, cursor: str | None, limit: int) -> Page[Gro
     rows, following = read_page_of_tuples(
         session, _groups(), GroupRow.name, cursor=cursor, limit=limit
     )
-    return Page(items=[_group_out(row, num) for row, num in rows], next=following)
+    items = [_group_out(row, num, is_provisioned) for row, num, is_provisioned in rows]
+    return Page(items=items, next=following)
 
 
 def set_group(session: Session, name: str, caller: Caller) -> GroupOut:
@@ -107,8 +108,7 @@ def set_group(session: Session, name: str, caller: Caller) -> GroupOut:
         session.add(group)
         session.flush()
         _record(session, caller, "groups.created", f"group:{name}")
-    row, num_members = session.execute(_groups().where(GroupRow.name == name)).one()
-    return _group_out(row, num_members)
+    return _group_out(*session.execute(_groups().where(GroupRow.name == name)).one())
 
 
 def fill_group(session: Session, name: str, provider_group: str | None, caller: Caller) -> GroupOut:
@@ -127,12 +127,7 @@ def fill_group(session: Session, name: str, provider_group: str | None, caller: 
             f"The provider's group {provider_group} fills the group {other} already.",
         )
     if group.provider_group != provider_group:
-        if session.get(ScimGroupRow, group.id) is not None:
-            raise Conflict(
-                "groups.filled_by_scim",
-                f"The identity provider fills the group {name} by SCIM.",
-                hint="Stop provisioning the group there.",
-            )
+        _require_not_provisioned(session, group)
         group.provider_group = provider_group
         callers.record(
             session,
@@ -247,16 +242,27 @@ def _member_out(row: ProjectMemberRow, username: str | None, group: str | None) 
 
 def _groups() -> Any:
     num = select(func.count()).where(GroupMemberRow.group_id == GroupRow.id).scalar_subquery()
-    return select(GroupRow, num)
+    is_provisioned = exists().where(ScimGroupRow.group_id == GroupRow.id)
+    return select(GroupRow, num, is_provisioned)
 
 
-def _group_out(row: GroupRow, num_members: int) -> GroupOut:
-    return GroupOut.from_row(row, num_members=num_members)
+def _group_out(row: GroupRow, num_members: int, is_provisioned: bool) -> GroupOut:
+    return GroupOut.from_row(row, num_members=num_members, is_provisioned=is_provisioned)
+
+
+def _require_not_provisioned(session: Session, group: GroupRow) -> None:
+    if session.get(ScimGroupRow, group.id) is not None:
+        raise Conflict(
+            "groups.filled_by_scim",
+            f"The identity provider fills the group {group.name} by SCIM.",
+            hint="Change its members there, or stop provisioning the group there.",
+        )
 
 
 def _own_group(session: Session, name: str) -> GroupRow:
     """Return a group whose members administrators choose."""
     group = _group(session, name, lock=True)
+    _require_not_provisioned(session, group)
     if group.provider_group is not None:
         raise Conflict(
             "groups.filled",
