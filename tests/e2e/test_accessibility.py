@@ -70,6 +70,7 @@ PAGES = [
     "/settings?tab=projects&project=default",
     "/settings?tab=pools",
     "/settings?tab=users",
+    "/settings?tab=groups&group=axe-team",
     "/settings?tab=join",
     "/settings?tab=retention",
     "/settings?tab=audit",
@@ -120,6 +121,8 @@ def ids(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
             f"/experiments/{ended['id']}/scaling-reports", {"slots": [1], "repeats": 1, "steps": 10}
         )
         client.post(f"/scaling-reports/{report['id']}:cancel")
+        client.call("PUT", "/groups/axe-team")
+        client.call("PUT", f"/groups/axe-team/members/{client.get('/auth/me')['username']}")
         client.upload_model(model, config, notes="for axe")
         client.set_model_alias(model, "production", 1)
         client.deploy(f"{model}@production", slots=64, reason="it waits for slots")

@@ -116,6 +116,12 @@ def test_people_come_in_follow_their_groups_and_leave(lab: Lab, window: Page) ->
         assert members() == ["ada"]
         window.goto(f"{lab.url}/settings")
         expect(window.get_by_text("ada@lab.example (Lab account)")).to_be_visible()
+        window.goto(f"{lab.url}/settings?tab=groups")
+        window.get_by_test_id("groups").get_by_role("link", name="vision").click()
+        group = window.get_by_test_id("group")
+        expect(group).to_contain_text("Its members are those of lab-vision at the OpenID provider")
+        expect(group.get_by_test_id("group-members")).to_contain_text("ada")
+        expect(group.get_by_role("button")).to_have_count(0)
 
         # Groups change while the page is open.
         lab.say(ada={"preferred_username": "ada", "groups": []})

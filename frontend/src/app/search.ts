@@ -266,9 +266,10 @@ export const submitSearch = (
 
 export const settingsSearch = (
   search: Record<string, unknown>,
-): { tab?: string; project?: string; pool?: string; q?: string } => ({
+): { tab?: string; project?: string; pool?: string; group?: string; q?: string } => ({
   tab: text(search["tab"]),
   project: text(search["project"]),
   pool: text(search["pool"]),
+  group: text(search["group"]),
   q: text(search["q"]),
 });

@@ -8,6 +8,7 @@ const ALL = [
   "projects",
   "pools",
   "users",
+  "groups",
   "join",
   "retention",
   "audit",

@@ -14,6 +14,7 @@ export interface PageOf<T> {
 export type ListName =
   | "checkpointExports"
   | "diagnoses"
+  | "groups"
   | "joinTokens"
   | "nodes"
   | "processGroups"

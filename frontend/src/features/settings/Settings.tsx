@@ -9,6 +9,7 @@ import { Tabs } from "../../components/Tabs";
 import { mayOpen, settingsTabs, type SettingsTab, tabOf } from "../../lib/settingsTabs";
 import { Forbidden } from "../../components/Obstacles";
 import { Audit } from "./Audit";
+import { Groups } from "./access/Groups";
 import { JoinTokens } from "./access/JoinTokens";
 import { Notifications } from "./notifications/Notifications";
 import { Pools } from "./Pools";
@@ -30,6 +31,7 @@ const PAGES: Record<SettingsTab, ComponentType> = {
   projects: Projects,
   pools: Pools,
   users: Users,
+  groups: Groups,
   join: JoinTokens,
   retention: Retention,
   audit: Audit,

@@ -101,6 +101,7 @@ export const app = {
     cutHint: "This page shows part of a long list. The REST API and the command line return all of it.",
     checkpointExports: "checkpoint exports",
     diagnoses: "diagnoses",
+    groups: "groups",
     joinTokens: "join tokens",
     nodes: "nodes",
     processGroups: "process groups",

@@ -40,6 +40,7 @@ export const settings = {
       projects: "Projects",
       pools: "Pools",
       users: "Users",
+      groups: "Groups",
       join: "Join tokens",
       retention: "Retention",
       audit: "Audit log",
@@ -363,6 +364,32 @@ export const settings = {
     disableTitle: "Disable {{name}}?",
     disableText:
       "Their sessions end, and their API tokens and join tokens stop working at once. Their experiments stay and continue.",
+  },
+  groups: {
+    create: "New group",
+    lead: "A group has one role in a project for all of its members. Add it to a project under Projects.",
+    provider: "Provider's group",
+    optional: "Optional",
+    taken: "There is already a group of this name.",
+    createButton: "Create group",
+    none: "No groups yet",
+    noneHint: "A group gives all of its members the same role in a project. Administrators create groups.",
+    from: "Members from",
+    administrators: "Administrators",
+    created: "Created",
+    byProvider:
+      "Its members are those of {{group}} at the OpenID provider, as of each one's last sign-in or check. Change them " +
+      "there, or let administrators choose them.",
+    byScim: "The identity provider fills this group from {{group}} by SCIM. Change its members there.",
+    takeOver: "Let administrators choose",
+    nobody: "No such user, or already a member",
+    removeText:
+      "Roles in projects held only through this group are lost. What was submitted runs on, and from its next attempt " +
+      "on without the secrets of those projects.",
+    deleteTitle: "Delete {{name}}?",
+    deleteText_one: "It has {{count}} member and is removed from all projects. This cannot be undone.",
+    deleteText_other: "It has {{count}} members and is removed from all projects. This cannot be undone.",
+    deleteScim: "The identity provider may create the group again.",
   },
   join: {
     create: "New join token",

@@ -103,6 +103,7 @@ export const app: Same<typeof english> = {
     cutHint: "本页不会加载更长的列表。通过 REST 服务和命令行可获取全部内容。",
     checkpointExports: "检查点导出",
     diagnoses: "诊断",
+    groups: "用户组",
     joinTokens: "加入令牌",
     nodes: "节点",
     processGroups: "进程组",
