@@ -21,7 +21,7 @@ export function Tabs({
     // On a phone the chosen tab may lie outside; only the bar scrolls, not the page.
     const current = bar.current?.querySelector<HTMLElement>("[data-active]");
     if (bar.current && current) bar.current.scrollLeft = current.offsetLeft - bar.current.clientWidth / 3;
-  }, [active]);
+  }, [active, tabs.length]);
   return (
     <nav ref={bar} className={css["tabs"]} aria-label={label}>
       {tabs.map((tab) => (
