@@ -122,15 +122,20 @@ def trial_of(client: Client, experiment: Any) -> dict[str, Any]:
     return dict(client.get(f"/trials/{trial['id']}"))
 
 
-def pids_of(trial_id: int) -> list[int]:
-    """The workers of a trial."""
+def pids_of(stack: Stack, trial_id: int) -> list[int]:
+    """The workers of a trial. Other stacks on this machine have trials of the same number."""
     found = []
     for process in psutil.process_iter():
         try:
             environment = process.environ()
         except (psutil.Error, OSError):
             continue
-        if environment.get("MUSTER_TRIAL_ID") == str(trial_id) and "RANK" in environment:
+        is_here = any(str(stack.home) in value for value in environment.values())
+        if (
+            is_here
+            and environment.get("MUSTER_TRIAL_ID") == str(trial_id)
+            and "RANK" in environment
+        ):
             found.append(process.pid)
     return found
 
@@ -169,7 +174,7 @@ def test_a_gpu_that_somebody_uses_is_given_out_when_it_is_free_again(
 
     # Its own processes are no strangers; one that comes is named, and the trial goes on.
     trial_id = trial_of(client, all_slots)["id"]
-    own = [(pid, 5 * GIB) for pid in wait_for("its workers", lambda: pids_of(trial_id))]
+    own = [(pid, 5 * GIB) for pid in wait_for("its workers", lambda: pids_of(gpus, trial_id))]
     gpus.give(*own, (stranger.pid, 31 * GIB))
     named = f"GPU 0 of {NODE} is {who}"
     performance = f"/trials/{trial_id}/performance"
@@ -195,7 +200,9 @@ def test_a_gpu_whose_memory_stays_in_use_is_quarantined_until_it_is_free(
     wait_for("it runs", lambda: trial_of(client, job)["state"] == "RUNNING")
     trial_id = trial_of(client, job)["id"]
     # While it is started, what forks it has its variables, too.
-    (pid,) = wait_for("its worker alone", lambda: len(pids := pids_of(trial_id)) == 1 and pids)
+    (pid,) = wait_for(
+        "its worker alone", lambda: len(pids := pids_of(gpus, trial_id)) == 1 and pids
+    )
     gpus.give((pid, 30 * GIB))
     end.touch()
     assert client.wait(job["id"], timeout_s=120)["state"] == "COMPLETED"

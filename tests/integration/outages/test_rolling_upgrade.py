@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-import tarfile
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +21,11 @@ from muster_server.errors import SCHEMA_MISMATCH_EXIT
 from support.chaos.cluster import AGENTS, Cluster
 from support.stack import wait_for
 from support.valkey import private_valkey
+
+if sys.version_info >= (3, 11, 4):
+    import tarfile
+else:  # without filters of what is extracted
+    from backports import tarfile
 
 ARCHIVE = Path(__file__).resolve().parents[2] / "releases" / "previous.tar.xz"
 NEW: dict[str, str] = {}
