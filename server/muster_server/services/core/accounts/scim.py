@@ -5,6 +5,7 @@ Imported once a client asks: the library takes half a second.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
@@ -121,7 +122,7 @@ SERVICE = ScimProvider(
 R = TypeVar("R", bound=Resource[Any])
 
 
-class Store(Generic[R]):
+class Store(ABC, Generic[R]):
     """Resources of one kind."""
 
     model: ClassVar[type[Resource[Any]]]
@@ -134,25 +135,36 @@ class Store(Generic[R]):
         self.session, self.by, self.settings = session, by, settings
         self.base = f"{settings.browser_url()}{PREFIX}"
 
+    @abstractmethod
     def find(
         self, wanted: tuple[str, str] | None, *, offset: int, limit: int, whole: bool
     ) -> tuple[list[R], int]:
         """Return one page of those that a filter, (attribute, value), wants, and the number of all. whole:
         with their members."""
-        raise NotImplementedError
 
+    @abstractmethod
     def get(self, id: int, *, lock: bool) -> R:
-        raise NotImplementedError
+        """Return one, locked if it is to be changed. Raises NotFound."""
 
+    @abstractmethod
     def create(self, said: R) -> R:
-        raise NotImplementedError
+        """Add what a client says."""
 
+    @abstractmethod
     def change(self, id: int, said: R, *, replaces: bool) -> R:
         """Follow what a client says. replaces: whether what it does not say is taken away."""
-        raise NotImplementedError
 
+    @abstractmethod
     def delete(self, id: int) -> None:
-        raise NotImplementedError
+        """Take one away. Raises NotFound."""
+
+    @abstractmethod
+    def matching(self, value: str) -> Mapping[str, ColumnElement[bool]]:
+        """Return the condition of each of `filters` for a value."""
+
+    def where(self, wanted: tuple[str, str] | None) -> list[ColumnElement[bool]]:
+        """Return the conditions of a filter, (attribute, value)."""
+        return [self.matching(wanted[1])[wanted[0]]] if wanted is not None else []
 
     def meta(self, id: int, created: Any) -> Meta:
         name = self.model.__name__
@@ -163,19 +175,17 @@ class Users(Store[User]):
     model, place, page_max = User, "Users", 200
     filters = {"id": "id", "externalid": "externalId", "username": "userName"}
 
+    def matching(self, value: str) -> Mapping[str, ColumnElement[bool]]:
+        return {
+            "id": UserRow.id == _number(value),
+            "externalid": ScimUserRow.external_id == value,
+            "username": ScimUserRow.name_key == comparison_key(value),
+        }
+
     def find(
         self, wanted: tuple[str, str] | None, *, offset: int, limit: int, whole: bool
     ) -> tuple[list[User], int]:
-        where: list[ColumnElement[bool]] = []
-        if wanted is not None:
-            name, value = wanted
-            where = [
-                {
-                    "id": UserRow.id == _number(value),
-                    "externalid": ScimUserRow.external_id == value,
-                    "username": ScimUserRow.name_key == comparison_key(value),
-                }[name]
-            ]
+        where = self.where(wanted)
         rows, total = provisioning.list_users(self.session, where, offset=offset, limit=limit)
         return [self._shown(row) for row in rows], total
 
@@ -219,19 +229,17 @@ class Groups(Store[Group]):
     model, place, page_max = Group, "Groups", 20
     filters = {"id": "id", "externalid": "externalId", "displayname": "displayName"}
 
+    def matching(self, value: str) -> Mapping[str, ColumnElement[bool]]:
+        return {
+            "id": GroupRow.id == _number(value),
+            "externalid": ScimGroupRow.external_id == value,
+            "displayname": ScimGroupRow.name_key == comparison_key(value),
+        }
+
     def find(
         self, wanted: tuple[str, str] | None, *, offset: int, limit: int, whole: bool
     ) -> tuple[list[Group], int]:
-        where: list[ColumnElement[bool]] = []
-        if wanted is not None:
-            name, value = wanted
-            where = [
-                {
-                    "id": GroupRow.id == _number(value),
-                    "externalid": ScimGroupRow.external_id == value,
-                    "displayname": ScimGroupRow.name_key == comparison_key(value),
-                }[name]
-            ]
+        where = self.where(wanted)
         rows, total = provisioning.list_groups(self.session, where, offset=offset, limit=limit)
         return self._shown(rows, whole=whole), total
 
