@@ -120,12 +120,8 @@ def retention(
         else "A question only: the server's settings are others."
     )
     if apart := found["num_projects_apart"]:
-        what = (
-            "1 project has ages of its own"
-            if apart == 1
-            else f"{apart} projects have ages of their own"
-        )
-        say(f"{what}, which count here, too: `muster project show NAME`.")
+        what = "1 project has its" if apart == 1 else f"{apart} projects have their"
+        say(f"{what} own retention settings, which are included: see `muster project show NAME`.")
     if found["metrics"]["num_sampled"]:
         say(f"What metrics would free is estimated from {found['metrics']['num_sampled']} blocks.")
 
