@@ -56,7 +56,7 @@ from muster_server.api.accounts import (
     users,
 )
 from muster_server.api.agent_calls import AgentCalls
-from muster_server.api.analysis import diagnoses, planner, profiles, scaling
+from muster_server.api.analysis import diagnoses, goodput, planner, profiles, scaling
 from muster_server.api.dashboard import dashboard_route
 from muster_server.api.http import errors, openapi
 from muster_server.api.http.guard import Gate, operations_of
@@ -124,6 +124,7 @@ _API_ROUTERS = (
     profiles.router,
     scaling.router,
     planner.router,
+    goodput.router,
     metrics.router,
     logs.router,
     outputs.router,

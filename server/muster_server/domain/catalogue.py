@@ -378,6 +378,29 @@ SENTENCES: Mapping[str, str] = {
     "measured.recorder": (
         "Counts and bytes of collectives come from torch's flight recorder: {steps:step}."
     ),
+    # Where slot-seconds went.
+    "goodput.lost": "{pct}% of its slot time moved no training forward.",
+    "goodput.nothing_lost": "{pct}% of its slot time was lost.",
+    "goodput.unmeasured": (
+        "Unknown: {pct}% of its slot time has no measured steps. Steps are measured with PyTorch, or with "
+        "`muster.log`."
+    ),
+    "goodput.preparing": "{pct}% went into preparing nodes: environment, image, code and checks.",
+    "goodput.starting": "{pct}% passed before the first step: imports, rendezvous, loading and compiling.",
+    "goodput.restoring": "{pct}% went into loading checkpoints.",
+    "goodput.saving": "{pct}% was spent waiting for checkpoints to be saved.",
+    "goodput.repeated": "{pct}% were steps that had to be repeated after a restart.",
+    "goodput.repeated_after": "{pct}% were steps that had to be repeated after {num:restart}.",
+    "goodput.stalled": "{pct}% passed in steps that stalled and then went on.",
+    "goodput.undetected": "{pct}% passed between the last step and the moment a failure was noticed.",
+    "goodput.finishing": "{pct}% passed between the last step and the exit of the processes.",
+    "goodput.stopping": "{pct}% went into stopping processes and freeing slots.",
+    "goodput.idle": "{pct}% had no steps and no device in use.",
+    "goodput.abandoned": "{pct}% was work that nothing used: its trial failed or was stopped.",
+    "goodput.save_interval": (
+        "A checkpoint every {steps:step} would lose {pct}% of the time instead of {current_pct}%: a save takes "
+        "{save_s} s, and as many slots of this pool fail every {hours} h."
+    ),
     # What is known of a training that stands still.
     "stuck.by_counts": "Rank {rank:#} has called {num:#} collectives of {group}, others {most:#}.",
     "stuck.by_nccl": "By NCCL's own status, rank {rank:#} has launched operation {num:#}, others {most:#}.",

@@ -14,6 +14,7 @@ from muster_server.db.deleting import delete_all
 from muster_server.db.engine import Database
 from muster_server.security.encryption import KeyRing
 from muster_server.services.core import blobs, retention
+from muster_server.services.goodput import updating as goodput
 from muster_server.services.metrics import compaction
 from muster_server.services.metrics import retention as metrics_retention
 from muster_server.services.notifications import retention as notification_retention
@@ -35,8 +36,8 @@ def sweep_once(
     audit_retention_days: int | None = None,
     keys: KeyRing | None = None,
 ) -> list[int]:
-    """Enqueue the compaction of every trial that is due, then delete what is of no use, and
-    downsample what is old.
+    """Enqueue the compaction of every trial that is due, delete what is of no use, downsample what
+    is old, and account for slot-seconds.
 
     Each part has transactions of its own, short ones, and one that fails does not keep the others
     from running. Returns the trials enqueued.
@@ -69,6 +70,10 @@ def sweep_once(
         metrics_retention.downsample_old(database, now, days=metric_retention_days)
     except Exception:
         log.exception("downsampling_failed")
+    try:
+        goodput.update_due(database, now, budget_s=PART_S)
+    except Exception:
+        log.exception("updating_ledgers_failed")
     if audit_retention_days is not None:
         try:
             audit_retention.remove_old(

@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.services.core.liveness import last_backup_at
+from muster_server.services.goodput.reading import slot_seconds_of_days
 from muster_server.services.nodes.counts import (
     ClusterCounts,
     TrainingNow,
@@ -80,6 +81,7 @@ class ClusterCollector(Collector):
                 backup_at = last_backup_at(session)
                 size = size_bytes(self._database, session)
                 training = training_now(session)
+                slot_seconds = slot_seconds_of_days(session, days=7, now=clock.now())
                 nodes, left_out = figures_of_nodes(session, limit=families.NODES_MAX)
         except (SQLAlchemyError, OSError) as error:
             log.warning("cluster_not_counted", error=type(error).__name__)
@@ -90,6 +92,7 @@ class ClusterCollector(Collector):
             *([_one(families.LAST_BACKUP, backup_at.timestamp())] if backup_at else []),
             *_metrics(counts),
             *_metrics_of_training(training),
+            _by(families.SLOT_SECONDS, slot_seconds),
             *metrics_of_nodes(nodes),
             _one(families.NODES_LEFT_OUT, left_out),
             *found,
@@ -139,7 +142,7 @@ def _one(family: Family, value: float) -> Metric:
     return GaugeMetricFamily(family.name, family.help, value=value)
 
 
-def _by(family: Family, counts: Mapping[str, int]) -> Metric:
+def _by(family: Family, counts: Mapping[str, float]) -> Metric:
     metric = GaugeMetricFamily(family.name, family.help, labels=family.labels)
     for value, number in counts.items():
         metric.add_metric([value], number)

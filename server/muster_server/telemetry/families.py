@@ -176,6 +176,11 @@ SLOTS = _of_cluster(
     "slot_type",
     "state",
 )
+SLOT_SECONDS = _of_cluster(
+    "muster_slot_seconds",
+    "Slot-seconds of the last 7 days (UTC, today included) by what they were spent on.",
+    "class",
+)
 QUEUE_LENGTH = _of_cluster("muster_queue_length", "Trials that wait for slots.")
 QUEUE_OLDEST_WAIT = _of_cluster(
     "muster_queue_oldest_wait_seconds",

@@ -29,6 +29,7 @@ COMMANDS = {
     "show": ("experiments", "show"),
     "logs": ("logs", "logs"),
     "performance": ("muster.cli.commands.analysis.performance", "performance"),
+    "goodput": ("muster.cli.commands.analysis.goodput", "goodput"),
     "diagnose": ("muster.cli.commands.analysis.diagnose", "diagnose"),
     "scaling": ("muster.cli.commands.analysis.scaling", "scaling"),
     "plan": ("muster.cli.commands.analysis.plan", "plan"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import BigInteger, String
+from sqlalchemy import BigInteger, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from muster.wire import IsolationLevel
@@ -62,3 +62,75 @@ class BudgetAlertRow(Base):
     """Limit as text. It belongs to the key, so that raising the limit allows a new alert."""
     threshold: Mapped[float] = mapped_column(primary_key=True)
     at: Mapped[dt.datetime]
+
+
+class LedgerRow(Base):
+    """How far the slot-seconds of an attempt have been accounted for; the sums are in LedgerDayRow."""
+
+    __tablename__ = "ledgers"
+
+    attempt_id: Mapped[int] = mapped_column(
+        ForeignKey("attempts.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    trial_id: Mapped[int] = mapped_column(BigInteger, index=True)
+    attempt_no: Mapped[int]
+    queued_s: Mapped[float | None]
+    """Seconds in the queue before it was placed; null where that is not known any more."""
+    tally: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """domain.goodput.ledger.Tally: the whole blocks of rows counted so far."""
+    first_step: Mapped[int | None] = mapped_column(BigInteger)
+    """Step of the first row; null without rows."""
+    kept_step: Mapped[int | None] = mapped_column(BigInteger)
+    """Step up to which its progress survived in a later attempt; null for all of it."""
+    is_abandoned: Mapped[bool] = mapped_column(default=False)
+    until: Mapped[dt.datetime]
+    """End of the time it covers."""
+    is_open: Mapped[bool] = mapped_column(default=True)
+    """Whether its trial had not ended yet when it was counted last."""
+    due_at: Mapped[dt.datetime | None]
+    """When it has to be counted again; null: not before something else happens to its trial."""
+
+    __table_args__ = (
+        Index("ix_ledgers_due_at", "due_at"),
+        Index("ix_ledgers_is_open", "is_open"),
+    )
+
+
+class LedgerDayRow(Base):
+    """Slot-seconds that an attempt held on one day (UTC), by class. Outlives its trial, as spending
+    does."""
+
+    __tablename__ = "ledger_days"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    attempt_id: Mapped[int | None] = mapped_column(
+        ForeignKey("attempts.id", ondelete="SET NULL"), index=True
+    )
+    day: Mapped[dt.date]
+    project_id: Mapped[int] = mapped_column(BigInteger)
+    owner_id: Mapped[int | None]
+    """User who submitted it; null for one that is deleted."""
+    pool: Mapped[str] = mapped_column(String(64))
+    price_per_slot_hour: Mapped[float] = mapped_column(default=0.0)
+    preparing: Mapped[float] = mapped_column(default=0.0)
+    """This and the following: domain.goodput.ledger.TimeClass, in slot-seconds."""
+    starting: Mapped[float] = mapped_column(default=0.0)
+    restoring: Mapped[float] = mapped_column(default=0.0)
+    productive: Mapped[float] = mapped_column(default=0.0)
+    saving: Mapped[float] = mapped_column(default=0.0)
+    evaluation: Mapped[float] = mapped_column(default=0.0)
+    repeated: Mapped[float] = mapped_column(default=0.0)
+    stalled: Mapped[float] = mapped_column(default=0.0)
+    undetected: Mapped[float] = mapped_column(default=0.0)
+    finishing: Mapped[float] = mapped_column(default=0.0)
+    stopping: Mapped[float] = mapped_column(default=0.0)
+    idle: Mapped[float] = mapped_column(default=0.0)
+    unmeasured: Mapped[float] = mapped_column(default=0.0)
+    abandoned: Mapped[float] = mapped_column(default=0.0)
+    computation: Mapped[float] = mapped_column(default=0.0)
+    """This and the following: domain.goodput.ledger.Part, of `productive`."""
+    communication: Mapped[float] = mapped_column(default=0.0)
+    data: Mapped[float] = mapped_column(default=0.0)
+    bubble: Mapped[float] = mapped_column(default=0.0)
+
+    __table_args__ = (Index("ix_ledger_days_day", "day"),)

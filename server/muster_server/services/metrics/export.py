@@ -65,14 +65,20 @@ def visible_pieces(
             yield from _pieces_of(database, segment)
 
 
+def without_formula(name: str) -> str:
+    """Return a name as a cell that no spreadsheet takes for a formula."""
+    return f"'{name}" if name.startswith(tuple(FORMULA_STARTS)) else name
+
+
 def as_csv(pieces: Iterator[Piece]) -> Iterator[bytes]:
     """Yield a line of FIELDS, then one per point; what is not finite as NaN, Infinity,
     -Infinity."""
     yield _csv_lines([FIELDS])
     for piece in pieces:
         r = piece.record
-        name = f"'{r.name}" if r.name[0] in FORMULA_STARTS else r.name
-        yield _csv_lines([(name, r.rank, r.attempt_no, *row) for row in _rows(piece.points)])
+        yield _csv_lines(
+            [(without_formula(r.name), r.rank, r.attempt_no, *row) for row in _rows(piece.points)]
+        )
 
 
 def as_json_lines(pieces: Iterator[Piece]) -> Iterator[bytes]:

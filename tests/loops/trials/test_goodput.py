@@ -1,0 +1,275 @@
+"""Ledgers through the real API and controller: each second of each attempt is where it was spent."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+
+import pytest
+import time_machine
+from sqlalchemy import select
+
+from muster.wire import (
+    CheckpointRecord,
+    MetricsRecord,
+    SeriesPoints,
+    StateRecord,
+    WorkerRecord,
+    encode_number,
+)
+from muster_server.db.models import LedgerDayRow, LedgerRow
+from muster_server.domain.goodput.ledger import CLASSES
+from muster_server.services.goodput.updating import update_due
+
+BEGAN = dt.datetime(2026, 3, 2, 9, 0, tzinfo=dt.UTC)
+WORKER = WorkerRecord(
+    local_rank=0, rank=0, world_size=1, node_rank=0, pid=1, host="n", master_addr="n",
+    master_port=1, reports=True,
+)  # fmt: skip
+
+
+@pytest.fixture
+def at():
+    """`at(90)`: it is 90 s later than when the test began."""
+    with time_machine.travel(BEGAN, tick=False) as traveller:
+        yield lambda seconds: traveller.move_to(BEGAN + dt.timedelta(seconds=seconds))
+
+
+@pytest.fixture
+def count(database):
+    def update(seconds):
+        return update_due(database, BEGAN + dt.timedelta(seconds=seconds), budget_s=60.0)
+
+    return update
+
+
+def rows(steps, *, begin_s, step_s=1.0, **ms):
+    """Rows of single steps that begin at `begin_s`."""
+    times = [begin_s + step_s * no for no in range(1, len(steps) + 1)]
+    values = {"time/step_ms": 1e3 * step_s, "time/other_ms": 0.0, **ms}
+    return MetricsRecord(
+        local_rank=0,
+        rank=0,
+        step=steps[-1],
+        series=[
+            SeriesPoints(
+                name=name,
+                steps=list(steps),
+                times_ms=[int(1e3 * (BEGAN.timestamp() + at)) for at in times],
+                values=[encode_number(value)] * len(steps),
+            )
+            for name, value in values.items()
+        ],
+    )
+
+
+class Played:
+    """An agent with one node, led through attempts at times of the test's own."""
+
+    def __init__(self, controller, node, at):
+        self.controller, self.node, self.at = controller, node, at
+
+    def move(self, seconds):
+        self.at(seconds)
+        self.node.beat()
+
+    def begin(self, placed_s, started_s):
+        self.move(placed_s)
+        self.controller.tick()
+        allocation_id = self.node.only().spec.allocation_id
+        self.move(started_s)
+        self.node.get_ready(allocation_id)
+        self.controller.tick()
+        self.node.state(allocation_id, "STARTING")
+        self.node.send(allocation_id, WORKER)
+        self.node.state(allocation_id, "RUNNING")
+        self.controller.tick()
+        return allocation_id
+
+    def end(self, allocation_id, cause, noticed_s, freed_s):
+        """The process ends at `noticed_s`; what is left of it is cleaned at `freed_s`."""
+        self.move(noticed_s)
+        self.node.state(allocation_id, "STOPPING")
+        self.node.exit(allocation_id, cause)
+        self.move(freed_s)
+        self.controller.tick()
+
+
+@pytest.fixture
+def played(controller, agent, at):
+    return Played(controller, agent(slots=2), at)
+
+
+def save(step):
+    return CheckpointRecord(step=step, path=f"s{step}", size_bytes=1, files={"a": "0"})
+
+
+def ledger(show, experiment_id):
+    (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
+    return show(f"/trials/{trial['id']}/goodput")
+
+
+def test_a_training_that_failed_once_has_each_second_in_its_class(
+    played, submit, show, count, admin_client, at
+):
+    admin_client.put("/api/v1/pools/default", json={"price_per_slot_hour": 3600})
+    experiment_id = submit("restarts: {user: 1}", slots=2)
+    first = played.begin(10, 40)
+    played.node.send(first, rows(range(1, 81), begin_s=60), save(80))
+    played.node.send(first, rows(range(81, 101), begin_s=140))
+    played.end(first, "user_error", 165, 170)
+    at(171)
+    assert count(171) == 1
+
+    second = played.begin(300, 310)
+    played.node.send(second, rows(range(81, 151), begin_s=320))
+    played.end(second, "success", 395, 400)
+    at(400)
+    found = ledger(show, experiment_id)
+    assert found["allocated_s"] == pytest.approx(2 * (160 + 100), rel=1e-3)
+    assert found["classes"] == pytest.approx(
+        {
+            "preparing": 2 * (30 + 10),
+            "starting": 2 * (20 + 10),
+            "productive": 2 * (80 + 70),
+            "repeated": 2 * 20,
+            "undetected": 2 * 5,
+            "finishing": 2 * 5,
+            "stopping": 2 * (5 + 5),
+        },
+        abs=0.5,
+    )
+    assert found["parts"]["computation"] == pytest.approx(2 * 150, abs=0.5)
+    assert [a["kept_step"] for a in found["attempts"]] == [80, None]
+    assert found["attempts"][0]["queued_s"] == pytest.approx(10, abs=0.5)
+    assert found["headline"] == (
+        "42% of its slot time moved no training forward. 15% went into preparing nodes: environment, "
+        "image, code and checks. 12% passed before the first step: imports, rendezvous, loading and "
+        "compiling."
+    )
+
+    # What is stored is what was shown, however often it is counted.
+    for _ in range(3):
+        count(401)
+    total = show("/goodput?days=366&by=user")
+    assert total["classes"] == pytest.approx(found["classes"])
+    assert total["cost"] == pytest.approx(found["allocated_s"])
+    assert total["losses"][0]["kind"] == "preparing"
+    (trial,) = total["trials"]
+    assert (trial["address"], trial["largest"]) == (f"{experiment_id}.1", "preparing")
+    assert total["groups"][0]["name"] == "member"
+    spent = show(f"/experiments/{experiment_id}")["spending"]["slot_hours"]
+    assert total["allocated_s"] == pytest.approx(3600 * spent, rel=5e-3)
+
+
+def test_a_script_that_starts_from_scratch_repeats_all_of_it(played, submit, show, count, at):
+    experiment_id = submit("restarts: {user: 1}", slots=1)
+    first = played.begin(0, 10)
+    played.node.send(first, rows(range(1, 51), begin_s=10))
+    played.end(first, "user_error", 61, 62)
+    second = played.begin(170, 180)
+    played.node.send(second, rows(range(1, 71), begin_s=180))
+    played.end(second, "success", 251, 252)
+    at(252)
+    count(252)
+    found = ledger(show, experiment_id)
+    assert found["classes"]["repeated"] == pytest.approx(50, abs=0.5)
+    assert found["classes"]["productive"] == pytest.approx(70, abs=0.5)
+    assert [a["kept_step"] for a in found["attempts"]] == [0, None]
+
+
+def test_work_of_a_trial_that_failed_is_abandoned_until_somebody_uses_its_checkpoint(
+    played, submit, show, count, at, member_client, database
+):
+    experiment_id = submit("restarts: {user: 0}", slots=1)
+    first = played.begin(0, 10)
+    played.node.send(first, rows(range(1, 51), begin_s=10), save(50))
+    played.end(first, "user_error", 61, 62)
+    at(63)
+    count(63)
+    assert ledger(show, experiment_id)["classes"]["abandoned"] == pytest.approx(50, abs=0.5)
+    assert show("/goodput?days=366")["classes"]["abandoned"] == pytest.approx(50, abs=0.5)
+
+    (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
+    (checkpoint,) = show(f"/trials/{trial['id']}/checkpoints")["items"]
+    answer = member_client.post(
+        f"/api/v1/experiments/{experiment_id}:fork",
+        json={"from": {"checkpoint": checkpoint["id"]}},
+    )
+    assert answer.status_code == 201, answer.text
+    second = played.begin(70, 71)
+    at(72)
+    count(72)
+    count(72)
+    assert ledger(show, experiment_id)["classes"].get("abandoned", 0) == 0
+    assert show("/goodput?days=366")["classes"]["productive"] == pytest.approx(50, abs=0.5)
+    played.end(second, "success", 80, 81)
+
+
+def test_a_running_attempt_is_counted_to_its_last_row_and_its_silence_is_seen(
+    played, submit, show, count, at
+):
+    experiment_id = submit(slots=1)
+    first = played.begin(0, 10)
+    played.node.send(first, rows(range(1, 601), begin_s=10))
+    at(612)
+    count(612)
+    found = ledger(show, experiment_id)
+    assert found["allocated_s"] == pytest.approx(610, abs=0.5)
+    assert "undetected" not in found["classes"]
+    at(4000)
+    count(4000)
+    assert ledger(show, experiment_id)["classes"]["undetected"] == pytest.approx(3390, abs=1)
+    assert show("/goodput?days=366")["classes"]["undetected"] == pytest.approx(3390, abs=1)
+    played.node.send(first, rows(range(601, 700), begin_s=4000))
+    at(4100)
+    found = ledger(show, experiment_id)
+    assert found["classes"]["stalled"] == pytest.approx(3390, abs=5)
+
+
+def test_what_was_spent_outlives_its_experiment_and_can_be_charged(
+    played, submit, show, count, at, member_client, admin_client, database
+):
+    admin_client.put("/api/v1/pools/default", json={"price_per_slot_hour": 36})
+    experiment_id = submit(slots=2)
+    first = played.begin(0, 10)
+    played.node.send(first, rows(range(1, 51), begin_s=10))
+    played.end(first, "success", 60, 60)
+    at(60)
+    count(60)
+    text = member_client.get("/api/v1/goodput/export?days=366").text
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert (row["project"], row["user"], row["pool"]) == ("default", "member", "default")
+    assert float(row["allocated_slot_hours"]) == pytest.approx(2 * 60 / 3600, rel=1e-3)
+    assert float(row["cost"]) == pytest.approx(2 * 60 / 100, rel=1e-3)
+
+    assert member_client.delete(f"/api/v1/experiments/{experiment_id}").status_code < 300
+    played.controller.tick()
+    with database.read() as session:
+        assert session.scalars(select(LedgerRow)).all() == []
+        (day,) = session.scalars(select(LedgerDayRow))
+        assert day.attempt_id is None
+        assert sum(getattr(day, kind) for kind in CLASSES) == pytest.approx(120, rel=1e-3)
+    after = member_client.get("/api/v1/goodput/export?days=366").text
+    assert after == text
+
+
+def test_a_state_that_nothing_is_known_of_is_not_guessed(played, submit, show, at, count):
+    experiment_id = submit(slots=1)
+    played.at(0)
+    played.controller.tick()
+    allocation_id = played.node.only().spec.allocation_id
+    at(10)
+    played.node.get_ready(allocation_id)
+    played.controller.tick()
+    silent = WorkerRecord(**{**vars(WORKER), "reports": False})
+    played.node.send(allocation_id, StateRecord(observed="STARTING"), silent)
+    played.node.state(allocation_id, "RUNNING")
+    played.controller.tick()
+    played.end(allocation_id, "success", 100, 100)
+    at(100)
+    count(100)
+    found = ledger(show, experiment_id)
+    assert found["classes"]["unmeasured"] == pytest.approx(90, abs=0.5)
+    assert found["headline"].startswith("Unknown: 90% of its slot time has no measured steps.")

@@ -1,0 +1,94 @@
+"""The command that tells where slot-seconds went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from ...absent import client_of_environment
+from ...output import JsonOption, console, print_json, say, table
+from ...trials import TrialReference, address, find_trial, parse_trial
+
+if TYPE_CHECKING:
+    from muster.client import schema
+
+
+def goodput(
+    trial: Annotated[
+        TrialReference | None,
+        typer.Argument(
+            metavar="[TRIAL]",
+            parser=parse_trial,
+            help="The trial: 36.2, or 36 or a name for the only trial of that experiment. Without one, "
+            "the whole cluster.",
+        ),
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=366, help="Days to sum up.")] = 7,
+    by: Annotated[
+        Literal["project", "pool", "user"], typer.Option(help="What to sum up by.")
+    ] = "project",
+    export: Annotated[
+        bool, typer.Option("--csv", help="Print slot-hours by day, project, person and pool.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show where slot time went: productive, repeated, stalled, starting and so on."""
+    with client_of_environment() as client:
+        if trial is not None:
+            chosen = find_trial(client, trial)
+            of_trial: schema.TrialGoodputOut = client.get(f"/trials/{chosen['id']}/goodput")
+            if as_json:
+                print_json(of_trial)
+            else:
+                _show_trial(address(chosen), of_trial)
+            return
+        if export:
+            print(client.download(f"/goodput/export?days={days}").decode(), end="")
+            return
+        found: schema.GoodputOut = client.get("/goodput", days=days, by=by)
+    if as_json:
+        print_json(found)
+        return
+    if not found["allocated_s"]:
+        say(f"No slot was held in the last {days} days, or none has been counted yet.")
+        return
+    say(found["headline"] or "")
+    console().print(_classes(found["classes"], found["allocated_s"]))
+    groups = table(by.upper(), "SLOT-HOURS", "PRODUCTIVE", f"COST {found['currency']}")
+    for group in found["groups"]:
+        share = group["classes"].get("productive", 0.0) / group["allocated_s"]
+        groups.add_row(
+            group["name"] or "-",
+            f"{group['allocated_s'] / 3600:,.2f}",
+            f"{share:.1%}",
+            f"{group['cost']:,.2f}",
+        )
+    console().print(groups)
+    if found["trials"]:
+        trials = table("TRIAL", "NAME", "LOST SLOT-HOURS", "MOSTLY")
+        for one in found["trials"]:
+            trials.add_row(
+                one["address"], one["name"], f"{one['lost_s'] / 3600:,.2f}", one["largest"]
+            )
+        console().print(trials)
+
+
+def _show_trial(name: str, found: schema.TrialGoodputOut) -> None:
+    if not found["allocated_s"]:
+        say(f"Trial {name} has held no slots yet.")
+        return
+    say(found["headline"] or "")
+    console().print(_classes(found["classes"], found["allocated_s"]))
+    if found["queued_s"]:
+        say(f"Before that, {found['queued_s']:,.0f} s in the queue, which held no slots.")
+    if found["save_interval"] is not None:
+        say(found["save_interval"]["reason"])
+
+
+def _classes(classes: Mapping[str, float], whole: float) -> object:
+    shown = table("CLASS", "SLOT-HOURS", "SHARE")
+    for name, slot_s in sorted(classes.items(), key=lambda item: -item[1]):
+        shown.add_row(name, f"{slot_s / 3600:,.3f}", f"{slot_s / whole:.1%}")
+    return shown
