@@ -29,7 +29,7 @@ def upgrade() -> None:
         sa.Column("attempt_no", sa.Integer(), nullable=False),
         sa.Column("queued_s", sa.Float(), nullable=True),
         sa.Column("tally", Json, nullable=False),
-        sa.Column("first_step", sa.BigInteger(), nullable=True),
+        sa.Column("num_rows", sa.BigInteger(), nullable=False),
         sa.Column("kept_step", sa.BigInteger(), nullable=True),
         sa.Column("is_abandoned", sa.Boolean(), nullable=False),
         sa.Column("until", Timestamp, nullable=False),

@@ -163,20 +163,30 @@ def test_a_training_that_failed_once_has_each_second_in_its_class(
     assert total["allocated_s"] == pytest.approx(3600 * spent, rel=5e-3)
 
 
-def test_a_script_that_starts_from_scratch_repeats_all_of_it(played, submit, show, count, at):
+@pytest.mark.parametrize(
+    ("logged", "expected"),
+    [
+        ({"train/loss": 1.0}, {"repeated": 50, "productive": 70}),
+        ({}, {"unmeasured": 50, "productive": 70}),
+    ],
+)
+def test_a_script_without_checkpoints_repeats_what_it_says_that_it_does_again(
+    played, submit, show, count, at, logged, expected
+):
+    """One that logs no step may have gone on from a file of its own."""
     experiment_id = submit("restarts: {user: 1}", slots=1)
     first = played.begin(0, 10)
-    played.node.send(first, rows(range(1, 51), begin_s=10))
+    played.node.send(first, rows(range(1, 51), begin_s=10, **logged))
     played.end(first, "user_error", 61, 62)
     second = played.begin(170, 180)
-    played.node.send(second, rows(range(1, 71), begin_s=180))
+    played.node.send(second, rows(range(1, 71), begin_s=180, **logged))
     played.end(second, "success", 251, 252)
     at(252)
     count(252)
     found = ledger(show, experiment_id)
-    assert found["classes"]["repeated"] == pytest.approx(50, abs=0.5)
-    assert found["classes"]["productive"] == pytest.approx(70, abs=0.5)
-    assert [a["kept_step"] for a in found["attempts"]] == [0, None]
+    of_steps = {kind: found["classes"].get(kind, 0.0) for kind in expected}
+    assert of_steps == pytest.approx(expected, abs=0.5)
+    assert [a["kept_step"] for a in found["attempts"]] == [0 if logged else None, None]
 
 
 def test_work_of_a_trial_that_failed_is_abandoned_until_somebody_uses_its_checkpoint(

@@ -26,6 +26,7 @@ import inspect
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -190,6 +191,8 @@ class Observer:
         one test is all that a module inside another costs."""
         self._wrappers: list[Any] = []
         """Functions that torch calls in place of its own."""
+        self._load_ns = 0
+        """Time spent loading files before the first step had ended."""
         self._samples: int | None = None
         self._num_replicas: int | None = None
         """Number of ranks over which the sampler distributes the data; None if unknown."""
@@ -220,6 +223,7 @@ class Observer:
         # What both `backward` and `grad` call, and torch.compile never traces.
         self._replace(torch.autograd, "_engine_run_backward", self._timed("backward"))
         self._replace(torch, "save", self._timed("checkpoint"))
+        self._replace(torch, "load", self._seen_load)
         for context in (grad_mode.no_grad, grad_mode.set_grad_enabled, grad_mode.inference_mode):
             self._replace(context, "__exit__", self._seen_exit)
         self._replace(dataloader.DataLoader, "__iter__", self._seen_fetch)
@@ -281,6 +285,19 @@ class Observer:
             return timed
 
         return wrapper
+
+    def _seen_load(self, load: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap `torch.load`: before the first step it loads what the script resumes from."""
+
+        def loaded(*args: Any, **kwargs: Any) -> Any:
+            began = time.monotonic_ns()
+            try:
+                return load(*args, **kwargs)
+            finally:
+                if self._timer is None:
+                    self._load_ns += time.monotonic_ns() - began
+
+        return loaded
 
     def _seen_exit(self, leave: Callable[..., None]) -> Callable[..., None]:
         """Wrap the end of a context that has switched gradients off."""
@@ -414,6 +431,8 @@ class Observer:
                 self.turn_off()  # the script measures itself, or the document says no
                 return
             self._step += run.resume_step
+            if run.resume_step and self._load_ns:
+                run.log({"time/restore_ms": self._load_ns / 1e6}, step=run.resume_step)
             self._timer = StepTimer(run=run)
             if run.info.rank == 0:
                 run.message(

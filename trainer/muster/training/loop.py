@@ -145,7 +145,9 @@ def _prepare(
     # same on all of them, and what is computed on several ranks has to stay the same.
     state.seed_rank(config.seed, strategy.data_rank)
     if saved is not None:
+        began = time.monotonic()
         state.restore(run, saved, training)
+        run.log({"time/restore_ms": 1e3 * (time.monotonic() - began)}, step=training.step)
     took_weights = saved is None and state.take_weights(run, training)
     how = f"resumed at step {training.step}" if saved is not None else "starting"
     if took_weights:

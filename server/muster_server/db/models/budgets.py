@@ -78,8 +78,8 @@ class LedgerRow(Base):
     """Seconds in the queue before it was placed; null where that is not known any more."""
     tally: Mapped[dict[str, Any]] = mapped_column(default=dict)
     """domain.goodput.ledger.Tally: the whole blocks of rows counted so far."""
-    first_step: Mapped[int | None] = mapped_column(BigInteger)
-    """Step of the first row; null without rows."""
+    num_rows: Mapped[int] = mapped_column(BigInteger, default=0)
+    """Rows of steps that it has measured."""
     kept_step: Mapped[int | None] = mapped_column(BigInteger)
     """Step up to which its progress survived in a later attempt; null for all of it."""
     is_abandoned: Mapped[bool] = mapped_column(default=False)

@@ -13,6 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import Base, MetricSeriesRow
+from muster_server.domain.metrics import MEASURED_GROUPS
 
 IN_LIST_MAX = 500
 """Keys in one IN list; SQLite's parser and PostgreSQL's planner stay fast below it."""
@@ -125,6 +126,18 @@ def first_steps(
         )
     )
     return dict(rows.all())
+
+
+def first_logged_step(session: Session, trial_id: int, attempt_no: int) -> int | None:
+    """Return the first step for which a script itself logged a value in this attempt; None without."""
+    table = table_of(MetricSeriesRow).c
+    of_script = (~table.name.startswith(group) for group in (*MEASURED_GROUPS, "memory/"))
+    first: int | None = session.scalar(
+        select(func.min(table.first_step)).where(
+            table.trial_id == trial_id, table.attempt_no == attempt_no, *of_script
+        )
+    )
+    return first
 
 
 def num_series(session: Session, trial_id: int, attempt_no: int) -> int:

@@ -62,7 +62,7 @@ class TimeClass(StrEnum):
     IDLE = "idle"
     """No step measured, and no device of it used."""
     UNMEASURED = "unmeasured"
-    """Processes ran, but nothing is known of their steps."""
+    """Processes ran, but nothing is known of their steps, or of whether a later attempt used them."""
     ABANDONED = "abandoned"
     """Steps of a trial that failed or was stopped and whose checkpoints nothing used."""
 
@@ -463,11 +463,20 @@ def lose(days: Days, repeated: Days) -> Days:
 
 def abandon(days: Days) -> Days:
     """Return the days with all productive time as abandoned."""
+    return _moved(days, TimeClass.ABANDONED)
+
+
+def doubt(days: Days) -> Days:
+    """Return the days with all productive time as unmeasured: nobody knows whether it survived."""
+    return _moved(days, TimeClass.UNMEASURED)
+
+
+def _moved(days: Days, to: TimeClass) -> Days:
     productive = (TimeClass.PRODUCTIVE, *PARTS)
     return {
         day: {
             **{name: value for name, value in of.items() if name not in productive},
-            TimeClass.ABANDONED: of.get(TimeClass.ABANDONED, 0.0) + of.get(TimeClass.PRODUCTIVE, 0),
+            to: of.get(to, 0.0) + of.get(TimeClass.PRODUCTIVE, 0.0),
         }
         for day, of in days.items()
     }

@@ -12,28 +12,48 @@ from muster_server.domain.states import TERMINAL_TRIAL, TrialState
 class LaterAttempt:
     """An attempt of the same trial that came after the one asked about."""
 
-    resume_step: int
-    """Step of the checkpoint that it was given; 0 without one."""
-    first_step: int | None
-    """Step of its first row; None if it measured none."""
-
-    @property
-    def start_step(self) -> int:
-        """Step that it goes on from. A script that resumes by itself is given no checkpoint, and its
-        first row says where it went on."""
-        if self.resume_step or self.first_step is None:
-            return self.resume_step
-        return max(self.first_step - 1, 0)
+    start_step: int | None
+    """Step that it went on from; None where that is not known."""
+    has_rows: bool
+    """Whether it has measured steps."""
 
 
-def kept_step(later: Sequence[LaterAttempt]) -> int | None:
-    """Return the step up to which an attempt's progress survived; None: all of it, so far.
+@dataclass(frozen=True)
+class Survived:
+    """What survived of an attempt."""
+
+    kept_step: int | None = None
+    """Step up to which its progress survived; None for all of it, so far."""
+    is_known: bool = True
+    """Whether that can be said at all."""
+
+
+def start_step(*, resume_step: int, first_logged_step: int | None, is_built_in: bool) -> int | None:
+    """Return the step that an attempt goes on from; None if nobody can say.
+
+    resume_step: of the checkpoint that it was given; 0 without one. first_logged_step: the first step
+    for which the script itself logged a value; None if it logged none. A script that was given no
+    checkpoint may have resumed from a file of its own, and steps that are counted from outside do not
+    show it.
+    """
+    if resume_step:
+        return resume_step
+    if first_logged_step is not None:
+        return max(first_logged_step - 1, 0)
+    return 0 if is_built_in else None
+
+
+def survived(later: Sequence[LaterAttempt]) -> Survived:
+    """Return how much of an attempt's progress survived in those after it.
 
     Attempts that measured no step decide only where none of them has: they may have failed before
     they could load anything.
     """
-    measured = [attempt for attempt in later if attempt.first_step is not None]
-    return min((attempt.start_step for attempt in measured or later), default=None)
+    starts = [a.start_step for a in later if a.has_rows] or [a.start_step for a in later]
+    known = [start for start in starts if start is not None]
+    if len(known) < len(starts):
+        return Survived(is_known=False)
+    return Survived(min(known, default=None))
 
 
 def is_abandoned(state: TrialState, *, has_used_checkpoint: bool) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import func, or_, select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import (
@@ -37,7 +37,12 @@ from muster_server.domain.goodput.ledger import (
     Tally,
     Usual,
 )
-from muster_server.domain.goodput.survival import LaterAttempt, is_abandoned, kept_step
+from muster_server.domain.goodput.survival import (
+    LaterAttempt,
+    is_abandoned,
+    start_step,
+    survived,
+)
 from muster_server.domain.quota.budgets import Holding
 from muster_server.domain.states import (
     TERMINAL_TRIAL,
@@ -77,7 +82,6 @@ class Accounted:
     """After the whole blocks of rows."""
     tally: Tally
     """After all rows."""
-    first_step: int | None
     kept_step: int | None
     is_abandoned: bool
     days: Days
@@ -121,8 +125,9 @@ def account(
         and tally.last_step >= trial.num_steps_planned,
     )
     found = ledger.account(history, tally, now=now)
-    kept = kept_step(_later(session, attempt))
-    days = found.days
+    found_later = survived(_later(session, attempt, experiment.config.trainer is not None))
+    kept = found_later.kept_step
+    days = found.days if found_later.is_known else ledger.doubt(found.days)
     if kept is not None and tally.num_rows and kept < tally.last_step:
         after = tally
         if kept > attempt.resume_step:
@@ -131,7 +136,6 @@ def account(
     abandoned = is_abandoned(
         TrialState(trial.state), has_used_checkpoint=_is_used(session, trial.id)
     )
-    first = min((record.first_step for record in series), default=None)
     return Accounted(
         attempt_id=attempt.id,
         project_id=experiment.project_id,
@@ -141,7 +145,6 @@ def account(
         num_slots=sum(len(a.slots) for a in allocations),
         committed=committed,
         tally=tally,
-        first_step=first,
         kept_step=kept,
         is_abandoned=abandoned,
         days=ledger.abandon(days) if abandoned else days,
@@ -183,14 +186,23 @@ def _noticed_at(
     return min((sign for sign in signs if sign is not None), default=None)
 
 
-def _later(session: Session, attempt: AttemptRow) -> list[LaterAttempt]:
-    rows = session.execute(
-        select(AttemptRow.resume_step, func.min(LedgerRow.first_step))
+def _start_step(session: Session, attempt: AttemptRow, is_built_in: bool) -> int | None:
+    logged = queries.first_logged_step(session, attempt.trial_id, attempt.no)
+    return start_step(
+        resume_step=attempt.resume_step, first_logged_step=logged, is_built_in=is_built_in
+    )
+
+
+def _later(session: Session, attempt: AttemptRow, is_built_in: bool) -> list[LaterAttempt]:
+    attempts = session.execute(
+        select(AttemptRow, LedgerRow.num_rows)
         .outerjoin(LedgerRow, LedgerRow.attempt_id == AttemptRow.id)
         .where(AttemptRow.trial_id == attempt.trial_id, AttemptRow.no > attempt.no)
-        .group_by(AttemptRow.id, AttemptRow.resume_step)
     )
-    return [LaterAttempt(resume_step=resume, first_step=first) for resume, first in rows]
+    return [
+        LaterAttempt(start_step=_start_step(session, row, is_built_in), has_rows=bool(num_rows))
+        for row, num_rows in attempts
+    ]
 
 
 def _is_used(session: Session, trial_id: int) -> bool:

@@ -116,7 +116,7 @@ def _write(session: Session, found: Accounted, known: LedgerRow | None, now: dt.
         return
     values = {
         "tally": plain_of(found.committed),
-        "first_step": found.first_step,
+        "num_rows": found.tally.num_rows,
         "kept_step": found.kept_step,
         "is_abandoned": found.is_abandoned,
         "until": found.until,
@@ -137,7 +137,7 @@ def _write(session: Session, found: Accounted, known: LedgerRow | None, now: dt.
         )
         _count_again(session, trial, attempt.no, now)
     else:
-        if row.first_step is None and found.first_step is not None:
+        if not row.num_rows and found.tally.num_rows:
             _count_again(session, session.get_one(TrialRow, row.trial_id), row.attempt_no, now)
         for name, value in values.items():
             setattr(row, name, value)
