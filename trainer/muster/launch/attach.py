@@ -205,6 +205,8 @@ class Observer:
         from torch.optim import optimizer
         from torch.utils.data import dataloader
 
+        from muster.sdk.run import Run
+
         is_compiling = torch.compiler.is_compiling
         """Return whether torch.compile is tracing: compiled code must neither contain our hooks nor
         break on them."""
@@ -224,6 +226,7 @@ class Observer:
         self._replace(torch.autograd, "_engine_run_backward", self._timed("backward"))
         self._replace(torch, "save", self._timed("checkpoint"))
         self._replace(torch, "load", self._seen_load)
+        self._replace(Run, "checkpoint", self._seen_checkpoint)
         for context in (grad_mode.no_grad, grad_mode.set_grad_enabled, grad_mode.inference_mode):
             self._replace(context, "__exit__", self._seen_exit)
         self._replace(dataloader.DataLoader, "__iter__", self._seen_fetch)
@@ -285,6 +288,21 @@ class Observer:
             return timed
 
         return wrapper
+
+    def _seen_checkpoint(self, checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap `Run.checkpoint`: all that the script does in it is saving."""
+
+        @contextlib.contextmanager
+        def saving(*args: Any, **kwargs: Any) -> Iterator[Any]:
+            before = self._phase
+            self._enter("checkpoint")
+            try:
+                with checkpoint(*args, **kwargs) as place:
+                    yield place
+            finally:
+                self._leave(before)
+
+        return saving
 
     def _seen_load(self, load: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap `torch.load`: before the first step it loads what the script resumes from."""
