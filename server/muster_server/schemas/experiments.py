@@ -82,6 +82,8 @@ class PreviewOut(Output):
     errors: list[FieldError]
     warnings: list[FieldError]
     """Problems of a valid document that you may regret later; [] if the document is invalid."""
+    guards: list[str]
+    """What each guard does, in a sentence."""
     config: dict[str, Any] | None
     """Resolved document; null if the document is invalid."""
     origins: dict[str, str]

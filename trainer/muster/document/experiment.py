@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from .common import NAME, Bounds, DataName, Mark, Text
+from .guards import GUARDS_MAX, GuardSection
 from .inference import (
     PROGRAMS,
     TRAINER_MODULE,
@@ -135,6 +136,9 @@ class ExperimentConfig:
     """Start from a checkpoint of another experiment (warm start, fine-tuning)."""
     restarts: RestartsSection = field(default_factory=RestartsSection)
     """How failures are retried."""
+    guards: Annotated[tuple[GuardSection, ...], Bounds(max_length=GUARDS_MAX)] = ()
+    """Rules on metrics that act: stop at a loss that is not finite, go back to the last good
+    checkpoint with a lower learning rate, restart away from a slow node."""
     checkpoints: CheckpointsSection = field(default_factory=CheckpointsSection)
     """When and where checkpoints are saved."""
     outputs: OutputsSection | None = field(default_factory=OutputsSection)

@@ -181,6 +181,9 @@ class SearchSection:
     max_invalid: Annotated[int, Bounds(ge=0, le=1_000)] = 10
     """Number of trials with hyperparameters that cannot work (`muster.InvalidHyperparameters`) that are
     replaced by others, with `random`, `asha` and `median`."""
+    use_guarded: bool = True
+    """Whether the final result of a trial counts whose hyperparameters a guard has changed. It counts
+    for the values with which the trial began."""
     seed: Annotated[int, Bounds(ge=0, le=2**53)] = 0
     """Seed of all draws. The same seed and space give the same trials; change it for others."""
 

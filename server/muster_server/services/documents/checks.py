@@ -32,6 +32,7 @@ from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
 
 from .entrypoints import check_launcher
+from .guards import check_guards
 from .inference import check_models, job_functions
 from .recipes import check_trainer, has_own_functions, shape_of
 from .searching import check_search
@@ -89,6 +90,7 @@ def check(
         *_data(document),
         *_budget(document),
         *_from(document),
+        *_guards(document, parameters),
         *check_trainer(document, parameters),
     ]
 
@@ -395,6 +397,21 @@ def _log_patterns(document: ExperimentConfig) -> Iterator[FieldProblem]:
         except BadLogPattern as error:
             path = f"metrics.from_log[{no}].{error.field}"
             yield FieldProblem(path, str(error), error.hint)
+
+
+def _guards(
+    document: ExperimentConfig, parameters: list[sampling.SearchParameter]
+) -> Iterator[FieldProblem]:
+    if document.guards and document.search.runner == "external":
+        message = Message("field.no_effect", other="search.runner: external")
+        yield FieldProblem("guards", message, "leave one of them out")
+    names = {p.name: _is_numeric(p) for p in parameters}
+    yield from check_guards(document.guards, names)
+
+
+def _is_numeric(parameter: sampling.SearchParameter) -> bool:
+    values = parameter.values
+    return all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
 
 
 def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:

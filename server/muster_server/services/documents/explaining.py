@@ -44,6 +44,8 @@ def known_keys(schema: type[BaseModel], loc: Sequence[Any]) -> list[str]:
     """Field names of the section at `loc`; empty when there is none."""
     section: type[BaseModel] | None = schema
     for part in loc:
+        if isinstance(part, int):
+            continue  # of a list, whose entries are the section found before
         info = fields_of(section).get(str(part)) if section else None
         section = section_of(info.annotation) if info else None
     return sorted(fields_of(section)) if section else []
@@ -56,10 +58,10 @@ def fields_of(section: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def section_of(annotation: Any) -> type[BaseModel] | None:
-    """Return the model behind an annotation, Optional or not."""
+    """Return the model behind an annotation, Optional or not, or that of a list's entries."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType, list):
         for option in typing.get_args(annotation):
             found = section_of(option)
             if found is not None:

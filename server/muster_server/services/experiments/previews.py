@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from muster.document.codec import dump
 from muster.document.experiment import ExperimentConfig
+from muster_server.domain.guards.wording import explain
 from muster_server.domain.messages import Message, count
 from muster_server.domain.providers import plan_pilots
 from muster_server.domain.scheduling import QueuedTrial
@@ -53,6 +54,7 @@ def preview_experiment(
             valid=False,
             errors=[field_error(p) for p in resolved.problems],
             warnings=[],
+            guards=[],
             config=None,
             origins={},
             num_trials=None,
@@ -92,6 +94,7 @@ def preview_experiment(
         valid=True,
         errors=[],
         warnings=[field_error(p) for p in resolved.warnings],
+        guards=[explain(guard) for guard in config.guards],
         config=dump(config),
         origins=resolved.origins,
         num_trials=spec.trials,

@@ -384,6 +384,8 @@ def _print_preview(preview: schema.PreviewOut) -> None:
     if preview.get("warnings"):
         say("warning:")
         print_fields(preview["warnings"])
+    for no, sentence in enumerate(preview.get("guards", ()), 1):
+        out.print(f"Guard {no}: {escape(sentence)}", highlight=False)
     if preview["concurrent"] is not None and count != 1:
         out.print(f"Parallel trials: {preview['concurrent']} ({preview['concurrent_from']}).")
     for planned in preview["sampled_trials"]:

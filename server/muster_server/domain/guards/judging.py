@@ -1,0 +1,343 @@
+"""Whether a guard acts: a fold over the values of its metric.
+
+Values come in the order of attempts and steps, in pieces of any size; the result does not depend on how
+they are cut. So the same values, read again, give the same firings.
+
+A guard acts on the first value that its condition holds for, and then not again until REARM_AFTER normal
+values in a row, or a new attempt.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from muster.document.guards import GuardSection
+
+from .wording import number, percent
+
+REARM_AFTER = 5
+"""Normal values in a row after which a guard may act again."""
+MEDIAN_WINDOW = 200
+"""Normal values whose median `below_median` compares with."""
+MEDIAN_MIN = 10
+"""Normal values without which there is no such median."""
+SUMMABLE = 1e290
+"""Sums of smaller values stay finite."""
+LAST_STEP = 1 << 53
+"""Later than any step."""
+
+
+class GuardValue(NamedTuple):
+    """A value of a guard's metric."""
+
+    attempt_no: int
+    step: int
+    time_ms: int
+    value: float
+
+
+@dataclass(kw_only=True)
+class GuardState:
+    """What a guard remembers between two pieces. Functions return another one."""
+
+    attempt_no: int = 0
+    step: int = -1
+    """Values up to here have been judged."""
+    normal_step: int | None = None
+    """Step of the last normal value of this curve."""
+    window: tuple[tuple[int, float], ...] = ()
+    """(step, value) of the last normal values, for medians."""
+    since_ms: int | None = None
+    """Since when all values have been too low; for `no_step_for_min`, when the last step was made."""
+    is_armed: bool = True
+    num_normal: int = 0
+    """Normal values in a row since it acted."""
+    num_fired: int = 0
+    fired_step: int | None = None
+    judged_at_step: bool = False
+    """The one value that `at_step` is about has come."""
+    half: tuple[int, int, float] | None = None
+    """(first step or value, number of values, their sum) of the half that `plateau` is reading."""
+    half_mean: float | None = None
+    """Mean of the half before."""
+    num_values: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Firing:
+    """A guard's condition holds."""
+
+    attempt_no: int
+    step: int
+    value: float
+    limit: float | None
+    """What the value was compared with."""
+    reason: str
+    """One sentence without its full stop."""
+    before_step: int | None
+    """Checkpoints below this step are from before the trouble: a later value was normal. None: none
+    is known to be."""
+
+
+def judge(
+    guard: GuardSection, state: GuardState, points: Iterable[GuardValue]
+) -> tuple[GuardState, list[Firing]]:
+    """Return the state after these points, and where the guard acts. Points that were judged before
+    are left out."""
+    fold = _Fold(guard, state)
+    firings = [firing for point in points if (firing := fold.take(point)) is not None]
+    return fold.state(), firings
+
+
+def judge_silence(
+    guard: GuardSection, state: GuardState, *, attempt_no: int, step: int, quiet_s: float
+) -> tuple[GuardState, Firing | None]:
+    """Judge `no_step_for_min` of an attempt that made its last step `quiet_s` seconds ago: it acts
+    once per attempt."""
+    state = dataclasses.replace(state)
+    if attempt_no > state.attempt_no:
+        state.attempt_no, state.is_armed = attempt_no, True
+    limit = guard.no_step_for_min
+    if limit is None or quiet_s < limit * 60 or not _may_fire(guard, state, step):
+        return state, None
+    _note_fired(state, step)
+    return state, _silence(guard, attempt_no, step, quiet_s)
+
+
+def close_attempt(state: GuardState, attempt_no: int) -> GuardState:
+    """Return the state in which all of an attempt counts as judged, because it is being ended."""
+    return dataclasses.replace(state, attempt_no=attempt_no, step=LAST_STEP)
+
+
+def to_plain(states: Sequence[GuardState]) -> list[dict[str, Any]]:
+    return [dataclasses.asdict(state) for state in states]
+
+
+def from_plain(plain: Sequence[Mapping[str, Any]], num: int) -> list[GuardState]:
+    """Return the states of `num` guards; those that are not there yet are new."""
+    names = {field.name for field in dataclasses.fields(GuardState)}
+    states = []
+    for one in plain[:num]:
+        given = {name: value for name, value in one.items() if name in names}
+        given["window"] = tuple((int(step), value) for step, value in given.get("window", ()))
+        if (half := given.get("half")) is not None:
+            given["half"] = tuple(half)
+        states.append(GuardState(**given))
+    return [*states, *(GuardState() for _ in range(num - len(states)))]
+
+
+def _may_fire(guard: GuardSection, state: GuardState, step: int) -> bool:
+    is_cool = state.fired_step is None or step - state.fired_step >= guard.cooldown_steps
+    return state.is_armed and state.num_fired < guard.max_times and is_cool
+
+
+def _note_fired(state: GuardState, step: int) -> None:
+    state.is_armed, state.num_normal = False, 0
+    state.num_fired, state.fired_step = state.num_fired + 1, step
+
+
+def _silence(guard: GuardSection, attempt_no: int, step: int, quiet_s: float) -> Firing:
+    return Firing(
+        attempt_no=attempt_no,
+        step=step,
+        value=quiet_s / 60,
+        limit=guard.no_step_for_min,
+        reason=f"there has been no step for {number(quiet_s / 60)} min",
+        before_step=step + 1,
+    )
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    is_normal: bool
+    limit: float | None = None
+    reason: str = ""
+    is_recent: bool = False
+    """What holds is not a fault of the values before, so the newest checkpoint is as good as any."""
+
+
+class _Fold:
+    """A state while points are added to it."""
+
+    def __init__(self, guard: GuardSection, state: GuardState) -> None:
+        self._guard = guard
+        self._state = dataclasses.replace(state)
+        self._steps = [step for step, _ in state.window]
+        self._values = [value for _, value in state.window]
+        self._sorted = sorted(self._values)
+
+    def state(self) -> GuardState:
+        window = tuple(zip(self._steps, self._values, strict=True))
+        return dataclasses.replace(self._state, window=window)
+
+    def take(self, point: GuardValue) -> Firing | None:
+        state = self._state
+        if (point.attempt_no, point.step) <= (state.attempt_no, state.step):
+            return None
+        if point.attempt_no > state.attempt_no:
+            self._begin_attempt(point)
+        previous, state.step = state.step, point.step
+        verdict = self._verdict(point)
+        if verdict is None:
+            return None
+        if verdict.is_normal:
+            state.normal_step = point.step
+            state.num_normal += 1
+            needed = 1 if self._guard.plateau else REARM_AFTER
+            state.is_armed = state.is_armed or state.num_normal >= needed
+            return None
+        state.num_normal = 0
+        is_gap = self._guard.no_step_for_min is not None
+        step = previous if is_gap else point.step
+        if not _may_fire(self._guard, state, step):
+            return None
+        _note_fired(state, step)
+        if is_gap:
+            return _silence(self._guard, point.attempt_no, step, (verdict.limit or 0.0) * 60)
+        return Firing(
+            attempt_no=point.attempt_no,
+            step=step,
+            value=point.value,
+            limit=verdict.limit,
+            reason=verdict.reason,
+            before_step=step + 1 if verdict.is_recent else state.normal_step,
+        )
+
+    def _begin_attempt(self, first: GuardValue) -> None:
+        """Forget what the new attempt does again, and be ready to act."""
+        keep = bisect_left(self._steps, first.step)
+        del self._steps[keep:], self._values[keep:]
+        self._sorted = sorted(self._values)
+        state, at_step = self._state, self._guard.at_step
+
+        def earlier(step: int | None) -> int | None:
+            return None if step is None else min(step, first.step - 1)
+
+        state.attempt_no, state.step = first.attempt_no, -1
+        state.normal_step, state.fired_step = earlier(state.normal_step), earlier(state.fired_step)
+        state.is_armed, state.num_normal = True, 0
+        state.since_ms = state.half = state.half_mean = None
+        state.judged_at_step = state.judged_at_step and first.step > (at_step or 0)
+
+    def _remember(self, point: GuardValue, value: float, most: int) -> None:
+        self._steps.append(point.step)
+        self._values.append(value)
+        insort(self._sorted, value)
+        if len(self._values) > most:
+            del self._sorted[bisect_left(self._sorted, self._values[0])]
+            del self._steps[0], self._values[0]
+
+    def _median(self) -> float:
+        middle = len(self._sorted) // 2
+        if len(self._sorted) % 2:
+            return self._sorted[middle]
+        return (self._sorted[middle - 1] + self._sorted[middle]) / 2
+
+    def _verdict(self, point: GuardValue) -> _Verdict | None:
+        """Return whether a value is normal; None for one that says nothing."""
+        guard, value = self._guard, point.value
+        if guard.no_step_for_min is not None:
+            return self._judge_gap(point, guard.no_step_for_min)
+        if guard.not_finite:
+            if math.isfinite(value):
+                return _Verdict(True)
+            return _Verdict(False, None, f"{guard.metric} is {number(value)}")
+        if math.isnan(value):
+            return None
+        if guard.spike is not None:
+            return self._judge_spike(point, guard.spike.times, guard.spike.window)
+        if guard.below_median is not None:
+            return self._judge_share(point)
+        if guard.plateau is not None:
+            return self._judge_plateau(point)
+        return self._judge_bound(point)
+
+    def _judge_gap(self, point: GuardValue, limit_min: float) -> _Verdict | None:
+        before = self._state.since_ms
+        self._state.since_ms = point.time_ms
+        if before is None:
+            return None
+        quiet_min = (point.time_ms - before) / 60_000
+        return _Verdict(quiet_min < limit_min, quiet_min)
+
+    def _judge_spike(self, point: GuardValue, times: float, window: int) -> _Verdict:
+        size = abs(point.value)
+        median = self._median() if 2 * len(self._values) >= window else 0.0
+        if median > 0 and size > times * median:
+            reason = (
+                f"{self._guard.metric} {number(point.value)} is {number(size / median)} times the "
+                f"median of {len(self._values)} values"
+            )
+            return _Verdict(False, times * median, reason)
+        if math.isfinite(size):
+            self._remember(point, size, window)
+        return _Verdict(True)
+
+    def _judge_share(self, point: GuardValue) -> _Verdict | None:
+        below = self._guard.below_median
+        assert below is not None
+        median = self._median() if len(self._values) >= MEDIAN_MIN else -math.inf
+        limit = below.share * median
+        if not point.value < limit:
+            self._state.since_ms = None
+            if math.isfinite(point.value):
+                self._remember(point, point.value, MEDIAN_WINDOW)
+            return _Verdict(True)
+        since = self._state.since_ms if self._state.since_ms is not None else point.time_ms
+        self._state.since_ms = since
+        if point.time_ms - since < below.minutes * 60_000:
+            return None
+        reason = (
+            f"{self._guard.metric} has been below {percent(below.share)} of its median "
+            f"{number(median)} for {number(below.minutes)} min, and is {number(point.value)} now"
+        )
+        return _Verdict(False, limit, reason, is_recent=True)
+
+    def _judge_plateau(self, point: GuardValue) -> _Verdict | None:
+        """Compare the means of halves that follow each other."""
+        plateau = self._guard.plateau
+        assert plateau is not None
+        if abs(point.value) >= SUMMABLE:
+            return None
+        place = self._state.num_values
+        length, unit = (plateau.values or 0, "values")
+        if plateau.steps is not None:
+            place, length, unit = point.step, plateau.steps, "steps"
+        half = max(length // 2, 1)
+        self._state.num_values = self._state.num_values + 1
+        first, num, total = self._state.half or (place, 0, 0.0)
+        verdict = None
+        if place - first >= half:
+            mean, before = total / num, self._state.half_mean
+            if before is not None:
+                change = abs(mean - before)
+                reason = (
+                    f"{self._guard.metric} has changed by {number(change)} within {length:,} {unit}, "
+                    f"less than {number(plateau.min_change)}"
+                )
+                is_normal = change >= plateau.min_change
+                verdict = _Verdict(is_normal, plateau.min_change, reason, is_recent=True)
+            self._state.half_mean = mean
+            first, num, total = place, 0, 0.0
+        self._state.half = (first, num + 1, total + point.value)
+        return verdict
+
+    def _judge_bound(self, point: GuardValue) -> _Verdict | None:
+        guard, value = self._guard, point.value
+        if guard.at_step is not None:
+            if point.step < guard.at_step or self._state.judged_at_step:
+                return None
+            self._state.judged_at_step = True
+        name, at = guard.metric, guard.at_step is not None
+        if guard.above is not None and value > guard.above:
+            reason = f"{name} {number(value)} is above {number(guard.above)}"
+            return _Verdict(False, guard.above, reason, is_recent=at)
+        if guard.below is not None and value < guard.below:
+            reason = f"{name} {number(value)} is below {number(guard.below)}"
+            return _Verdict(False, guard.below, reason, is_recent=at)
+        return _Verdict(True)
