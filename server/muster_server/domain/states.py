@@ -79,6 +79,7 @@ class YieldKind(StrEnum):
     DRAIN = "drain"
     BUDGET = "budget"
     TIME_LIMIT = "time_limit"
+    GUARD = "guard"
 
 
 class RetryClass(StrEnum):
@@ -126,6 +127,8 @@ class Termination(StrEnum):
     RESIZED = "resized"
     PAUSED = "paused"
     DRAINED = "drained"
+    GUARD = "guard"
+    """A guard of its document restarts it from a checkpoint."""
     BUDGET_EXHAUSTED = "budget_exhausted"
     TIME_LIMIT = "time_limit"
     """It has run for as long as its document allows."""
@@ -160,6 +163,7 @@ TERMINATIONS: Mapping[Termination, tuple[TrialState, RetryClass]] = {
     Termination.RESIZED: (TrialState.CANCELED, RetryClass.PREEMPTION),
     Termination.PAUSED: (TrialState.CANCELED, RetryClass.PREEMPTION),
     Termination.DRAINED: (TrialState.CANCELED, RetryClass.PREEMPTION),
+    Termination.GUARD: (TrialState.CANCELED, RetryClass.PREEMPTION),
     Termination.BUDGET_EXHAUSTED: (TrialState.CANCELED, RetryClass.NONE),
     Termination.TIME_LIMIT: (TrialState.CANCELED, RetryClass.NONE),
     Termination.NO_PROGRESS: (TrialState.FAILED, RetryClass.NONE),
@@ -170,6 +174,7 @@ YIELD_ENDS: Mapping[YieldKind, tuple[AttemptState, Termination]] = {
     YieldKind.RESIZE: (AttemptState.RESIZED, Termination.RESIZED),
     YieldKind.PAUSE: (AttemptState.PREEMPTED, Termination.PAUSED),
     YieldKind.DRAIN: (AttemptState.PREEMPTED, Termination.DRAINED),
+    YieldKind.GUARD: (AttemptState.PREEMPTED, Termination.GUARD),
     YieldKind.BUDGET: (AttemptState.CANCELED, Termination.BUDGET_EXHAUSTED),
     YieldKind.TIME_LIMIT: (AttemptState.CANCELED, Termination.TIME_LIMIT),
 }

@@ -345,6 +345,8 @@ class TrialOut(Output):
     experiment_id: int
     experiment_name: str
     hparams: dict[str, Any]
+    hparams_before: dict[str, Any] | None = None
+    """Hyperparameters with which it began, if a guard has changed them since; null otherwise."""
     state: str
     flags: list[str]
     reason: str

@@ -609,3 +609,22 @@ def test_an_event_says_when_another_trial_takes_the_lead(database, submit, repor
             select(EventRow.message).where(EventRow.type == "experiment.new_best")
         ).all()
     assert told == ["Trial 2 has the best val/loss so far: 0.3, before 0.4."]
+
+
+@pytest.mark.parametrize(("use_guarded", "value"), [("true", 0.5), ("false", None)])
+def test_the_result_of_a_trial_that_a_guard_has_changed(
+    database, submit, report, end, use_guarded, value
+):
+    submit(ASHA, f"search.use_guarded={use_guarded}")
+    search_pass(database, NOW)
+    with database.transaction() as session:
+        for trial in session.scalars(select(TrialRow).where(TrialRow.no == 1)):
+            trial.hparams_before = {"lr": 0.1}
+    for no in (1, 2):
+        report(no, Update(0.5, epoch=9.0))
+        end(no)
+    with database.read() as session:
+        rows = session.scalars(
+            select(SearchEventRow).where(SearchEventRow.key.in_(("ended:1", "ended:2")))
+        )
+        assert {row.key: row.event["value"] for row in rows} == {"ended:1": value, "ended:2": 0.5}

@@ -138,3 +138,19 @@ def test_a_pinned_step_that_is_saved_again_stays_pinned():
         (1, True, "pinned"),
         (2, True, "pinned"),
     ]
+
+
+def test_what_a_guard_has_gone_back_from_is_older_than_all_that_attempts_may_start_from():
+    before = [
+        CheckpointView(id=1, trial_id=1, step=10, attempt_no=1, trial_ended=False),
+        CheckpointView(id=2, trial_id=1, step=20, attempt_no=1, trial_ended=False),
+    ]
+    abandoned = [
+        CheckpointView(
+            id=no, trial_id=1, step=no * 10, attempt_no=1, trial_ended=False, is_abandoned=True
+        )
+        for no in (3, 4)
+    ]
+    assert kept([*before, *abandoned]) == {1, 2}
+    again = CheckpointView(id=5, trial_id=1, step=30, attempt_no=2, trial_ended=False)
+    assert kept([*before, *abandoned, again]) == {2, 5}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from muster.wire import STOP_KINDS, Control
 
-CONTINUING = frozenset({"preempt", "resize", "pause", "drain"})
+CONTINUING = frozenset({"preempt", "resize", "pause", "drain", "guard"})
 _KINDS = ("", *STOP_KINDS)
 
 

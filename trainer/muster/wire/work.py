@@ -101,6 +101,7 @@ STOP_KINDS: Mapping[str, str] = {
     "resize": "it continues at another world size",
     "pause": "a user paused it; it continues when resumed",
     "drain": "its node is being drained; it continues elsewhere",
+    "guard": "a guard of its document acted; it continues from a checkpoint",
     "budget": "a budget is used up",
     "gang": "another worker of the gang has failed or ended",
     "superseded": "a newer attempt of the trial exists",

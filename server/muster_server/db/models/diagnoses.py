@@ -1,4 +1,4 @@
-"""What was found out about what trials are bound by."""
+"""What was found out about trials: what they are bound by, and what their guards have seen."""
 
 from __future__ import annotations
 
@@ -33,3 +33,17 @@ class DiagnosisRow(Base):
     created_by: Mapped[str] = mapped_column(String(128))
     created_at: Mapped[dt.datetime]
     ended_at: Mapped[dt.datetime | None]
+
+
+class GuardStatesRow(Base):
+    """What the guards of a trial remember."""
+
+    __tablename__ = "guard_states"
+
+    trial_id: Mapped[int] = mapped_column(
+        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    version: Mapped[int] = mapped_column(default=0)
+    """Fence: it changes with each write."""
+    states: Mapped[list[Any]] = mapped_column(default=list)
+    """domain.guards.judging.GuardState as plain values, by the order of the document."""

@@ -108,6 +108,8 @@ class ExperimentRow(Base):
     """Client that reports it from outside, "mlflow" or "wandb"; null: Muster runs it."""
     num_continued: Mapped[int] = mapped_column(default=0)
     """How often it was continued after it had ended."""
+    num_guards: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Number of guards in its document."""
     created_at: Mapped[dt.datetime]
     started_at: Mapped[dt.datetime | None]
     ended_at: Mapped[dt.datetime | None]
@@ -169,6 +171,14 @@ class TrialRow(Base):
     """Attempts in a row that ended without a newer checkpoint."""
     avoided: Mapped[list[Any]] = mapped_column(default=list)
     """domain.lifecycle.avoidance.Avoided as plain values: nodes that did not fit into its gang."""
+    guard_reason: Mapped[str] = mapped_column(default="", server_default="")
+    """Why a guard has stopped it; "" if none has."""
+    hparams_before: Mapped[dict[str, Any] | None]
+    """Its hyperparameters before guards changed them; null: none has."""
+    rolled_back_attempt: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Attempt in which a guard took it back to an earlier checkpoint; 0: none has. Nothing starts from
+    a checkpoint of this attempt or an earlier one that is newer than `rolled_back_step`."""
+    rolled_back_step: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
     step: Mapped[int] = mapped_column(BigInteger, default=0)
     epoch: Mapped[float | None]
     progress_at: Mapped[dt.datetime | None]
@@ -214,6 +224,10 @@ class TrialRow(Base):
     def address(self) -> str:
         """The trial as people name it: "36.2" is trial 2 of experiment 36."""
         return f"{self.experiment_id}.{self.no}"
+
+    def is_abandoned(self, *, attempt_no: int, step: int) -> bool:
+        """Return whether a guard has gone back to before a checkpoint."""
+        return attempt_no <= self.rolled_back_attempt and step > self.rolled_back_step
 
 
 class AttemptRow(Base):

@@ -46,6 +46,8 @@ class CheckpointView:
     value: float | None = None
     """Value of the search metric; a checkpoint with None or NaN is not among the best."""
     trial_ended: bool = True
+    is_abandoned: bool = False
+    """A guard has gone back to before it, so no attempt starts from it."""
     is_needed: bool = False
     """A fork that has not ended starts from it."""
     is_pinned: bool = False
@@ -91,6 +93,7 @@ def judge(
         if user := used.get((checkpoint.trial_id, checkpoint.step)):
             note([checkpoint], f"{user} consists of it")
     for mine in trials.values():
+        mine.sort(key=lambda c: (not c.is_abandoned, c.step))
         if not mine[-1].trial_ended:
             note(mine[-NEWEST_IN_USE:], "its trial may go on from it")
         note((c for c in mine if c.is_needed), "another experiment starts from it")

@@ -41,11 +41,12 @@ def avoid(
     *,
     now: dt.datetime,
     are_lacking: bool = False,
+    for_long: bool = False,
 ) -> tuple[tuple[Avoided, ...], bool]:
     """Return what the trial avoids once `nodes` did not fit, and whether one of them is new to it.
 
     nodes: their names. reason: why, in one sentence. are_lacking: they lack what it needs, so they
-    are avoided for AVOID_MAX_S at once. Nothing is new once MAX_AVOIDED are known.
+    are avoided for AVOID_MAX_S at once. for_long: so are they for another reason. Nothing is new once MAX_AVOIDED are known.
     """
     found = {a.node: a for a in known}
     is_new = False
@@ -55,7 +56,9 @@ def avoid(
             continue
         is_new = is_new or times == 1
         for_s = (
-            AVOID_MAX_S if are_lacking else min(AVOID_MAX_S, AVOID_S * 2.0 ** min(times - 1, 16))
+            AVOID_MAX_S
+            if are_lacking or for_long
+            else min(AVOID_MAX_S, AVOID_S * 2.0 ** min(times - 1, 16))
         )
         found[node] = Avoided(
             node=node,

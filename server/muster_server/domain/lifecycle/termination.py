@@ -153,8 +153,8 @@ def decide_leaving(
 
     A member that fails while others leave as asked has most likely lost its peers in the middle of
     a collective: that is a consequence of the request and charged to nobody. When nobody left as
-    asked, or a node was lost, it is a failure like any other, unless the searcher has asked: it has
-    decided on what the trial had reported, and nothing that comes after changes that.
+    asked, or a node was lost, it is a failure like any other, unless the searcher or a guard has asked:
+    they have decided on what the trial had reported, and nothing that comes after changes that.
     """
     after, termination, reason = _end(case)
     if case.attempt_state == AttemptState.PREPARING:
@@ -169,7 +169,8 @@ def decide_leaving(
     elif case.trial.stop_wanted is not None:
         is_failure = all(o.failed for o in outcomes) and not was_lost
     else:
-        has_crashed = not any(o.stopped for o in outcomes) and not _is_paused_by_searcher(case)
+        goes_on = _is_paused_by_searcher(case) or case.yield_kind is YieldKind.GUARD
+        has_crashed = not any(o.stopped for o in outcomes) and not goes_on
         is_failure = was_lost or has_crashed
     if all(o.succeeded for o in outcomes):
         sentence = "it finished by itself while being stopped"
@@ -234,6 +235,7 @@ def own_words(case: TrialCase) -> str:
         "time_limit": case.trial.time_limit_reason,
         "early": case.trial.early_reason,
         "stop": case.trial.stop_reason,
+        "kill": case.trial.stop_reason,
     }
     return by_who.get(case.trial.stop_wanted or "", "")
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import case, delete, func, select, type_coerce, update
+from sqlalchemy import and_, case, delete, func, select, type_coerce, update
 from sqlalchemy.orm import Session, aliased
 
 from muster.document.experiment import ExperimentConfig
@@ -89,6 +89,10 @@ def verdicts(session: Session, experiment: ExperimentRow, keep: KeepPolicy) -> l
             CheckpointRow.metrics,
             CheckpointRow.pinned_at,
             TrialRow.state,
+            and_(
+                CheckpointRow.attempt_no <= TrialRow.rolled_back_attempt,
+                CheckpointRow.step > TrialRow.rolled_back_step,
+            ).label("is_abandoned"),
         )
         .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
         .where(TrialRow.experiment_id == experiment.id, CheckpointRow.state == "complete")
@@ -104,6 +108,7 @@ def verdicts(session: Session, experiment: ExperimentRow, keep: KeepPolicy) -> l
             if experiment.metric_name in row.metrics
             else None,
             trial_ended=row.state in TERMINAL_TRIAL,
+            is_abandoned=row.is_abandoned,
             is_needed=row.id in needed,
             is_pinned=row.pinned_at is not None,
             used_by=used.get(row.id, ""),

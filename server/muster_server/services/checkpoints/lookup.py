@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, or_, select
 from sqlalchemy.orm import Session
 
 from muster.document.experiment import ExperimentConfig
@@ -76,16 +76,32 @@ its work folder: the SDK never resumes from one."""
 
 _NEWEST = (
     select(CheckpointRow)
-    .where(CheckpointRow.trial_id == bindparam("of"), CheckpointRow.state == "complete")
+    .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
+    .where(
+        CheckpointRow.trial_id == bindparam("of"),
+        CheckpointRow.state == "complete",
+        # Not those that a guard has gone back from: TrialRow.is_abandoned.
+        or_(
+            CheckpointRow.attempt_no > TrialRow.rolled_back_attempt,
+            CheckpointRow.step <= TrialRow.rolled_back_step,
+        ),
+    )
     .order_by(CheckpointRow.step.desc(), CheckpointRow.attempt_no.desc())
     .limit(1)
 )
 _NEWEST_SAVED = _NEWEST.where(CheckpointRow.kind != ADOPTED)
+_NEWEST_BEFORE = _NEWEST_SAVED.where(CheckpointRow.step < bindparam("before"))
 
 
 def newest(session: Session, trial_id: int) -> CheckpointRow | None:
-    """Return the checkpoint of the highest step; of equal ones that of the latest attempt."""
+    """Return the checkpoint of the highest step, of equal ones that of the latest attempt, that no
+    guard has gone back from."""
     return session.scalar(_NEWEST, {"of": trial_id})
+
+
+def newest_before(session: Session, trial_id: int, step: int) -> CheckpointRow | None:
+    """Return the newest checkpoint below a step that an attempt can start from."""
+    return session.scalar(_NEWEST_BEFORE, {"of": trial_id, "before": step})
 
 
 def best_id(session: Session, trial: TrialRow) -> int | None:

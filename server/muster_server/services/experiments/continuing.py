@@ -61,6 +61,7 @@ CHANGEABLE = (
     "resources",
     "restarts",
     "checkpoints",
+    "guards",
     "environment",
     "budget",
     "on_disconnect",
@@ -121,6 +122,7 @@ def continue_experiment(
     experiment.exhausted_reason = experiment.stop_reason = ""
     experiment.waits_for = None
     experiment.num_continued += 1
+    experiment.num_guards = len(config.guards)
     experiment.priority = config.resources.priority
     experiment.slots_per_trial = config.resources.slots
     experiment.reason = f"Continued by {caller.principal.name} after it was {before}."

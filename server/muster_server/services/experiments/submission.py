@@ -260,6 +260,7 @@ def _insert(
         document=body.document,
         overrides=list(body.overrides),
         config=config,
+        num_guards=len(config.guards),
         budget=resolved.budget,
         parent_id=source["experiment_id"] if source is not None else None,
         source=source,

@@ -68,6 +68,7 @@ _OF_TRIAL = load_only(
     TrialRow.no_progress,
     TrialRow.avoided,
     TrialRow.flags,
+    TrialRow.guard_reason,
     raiseload=True,
 )
 _OF_EXPERIMENT = load_only(
@@ -311,7 +312,7 @@ def _trial_view(
         experiment_desired=experiment.desired,
         exhausted_reason=experiment.exhausted_reason,
         time_limit_reason=_time_limit_reason(trial, experiment, ran, now=now),
-        stop_reason=experiment.stop_reason,
+        stop_reason=trial.guard_reason or experiment.stop_reason,
         early_reason=experiment.reason if experiment.purpose and trial.desired == "early" else "",
         not_before=trial.not_before,
         failures_user=trial.failures_user,

@@ -473,7 +473,8 @@ def _apply_checkpoint(
     if is_new:
         cleaning.saved_again(session, trial, row)
     newest = session.get(CheckpointRow, trial.latest_checkpoint_id or 0)
-    if newest is None or record.step >= newest.step:
+    is_newest = newest is None or record.step >= newest.step
+    if is_newest and not trial.is_abandoned(attempt_no=row.attempt_no, step=row.step):
         trial.latest_checkpoint_id = row.id
 
 

@@ -114,7 +114,8 @@ def _take(
     paths = {p["path"] for p in row.parts}
     _forget(session, experiment, row, [p for p in replaced if p["path"] not in paths], now)
     newest = session.get(CheckpointRow, trial.latest_checkpoint_id or 0)
-    if newest is None or row.step >= newest.step:
+    is_newest = newest is None or row.step >= newest.step
+    if is_newest and not trial.is_abandoned(attempt_no=row.attempt_no, step=row.step):
         trial.latest_checkpoint_id = row.id
 
 

@@ -247,6 +247,7 @@ def _continue(
         trial.state, trial.desired = TrialState.QUEUED, "run"
         trial.waiting_since, trial.queue_no = now, now.timestamp()
         trial.num_continued += 1
+        trial.guard_reason = ""
         trial.failures_user = trial.failures_infra = trial.no_progress = 0
         trial.not_before = trial.ended_at = trial.termination = None
         trial.pending_reason, trial.logs_complete, trial.flags = "", False, []

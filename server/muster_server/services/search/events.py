@@ -126,11 +126,12 @@ def on_trial_terminal(session: Session, trial: NotedTrial, now: dt.datetime) -> 
     # One that was continued ends once more.
     key = f"ended:{trial.no}" + (f":{trial.num_continued}" if trial.num_continued else "")
     outcome = _outcome(trial)
+    counts = _counts(session, trial)
     event = TrialEnded(
         trial_no=trial.no,
         outcome=outcome,
-        value=trial.metric,
-        values=_objectives(session, trial),
+        value=trial.metric if counts else None,
+        values=_objectives(session, trial) if counts else None,
         cause=notices.early_cause(session, trial) if outcome == "failed" else "",
         key=key,
     )
@@ -142,6 +143,17 @@ def on_trial_terminal(session: Session, trial: NotedTrial, now: dt.datetime) -> 
 def _outcome(trial: NotedTrial) -> Outcome:
     is_invalid = trial.termination == Termination.INVALID_HPARAMS
     return "invalid" if is_invalid else _OUTCOMES[trial.state]
+
+
+def _counts(session: Session, trial: NotedTrial) -> bool:
+    """Return whether the result of a trial counts for its search: it does not when a guard has changed
+    its hyperparameters and the document says so."""
+    if not trial.hparams_before:
+        return True
+    config = session.scalar(
+        select(ExperimentRow.config).where(ExperimentRow.id == trial.experiment_id)
+    )
+    return config is None or config.search.use_guarded
 
 
 def _objectives(session: Session, trial: NotedTrial) -> tuple[float, ...] | None:

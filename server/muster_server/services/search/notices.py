@@ -46,6 +46,7 @@ class NotedTrial:
     metric: float | None
     num_continued: int
     latest_checkpoint_id: int | None
+    hparams_before: dict[str, Any] | None
 
 
 def metrics_compared(config: ExperimentConfig) -> list[str]:
