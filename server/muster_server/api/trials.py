@@ -24,6 +24,7 @@ from muster_server.schemas.experiments import (
     TrialOut,
     WorkerOut,
 )
+from muster_server.schemas.guards import TryGuardsIn, TryGuardsOut
 from muster_server.schemas.reproduction import ReproductionOut
 from muster_server.schemas.tracking import TrackedRunOut
 from muster_server.services.core import callers, lookup
@@ -32,7 +33,13 @@ from muster_server.services.core.event_views import list_events
 from muster_server.services.experiments import reproduction, search_control, trials
 from muster_server.services.insight import performance
 from muster_server.services.nodes import system_metrics
-from muster_server.services.runtime import evaluations, pipelines, progress, tracked_runs
+from muster_server.services.runtime import (
+    evaluations,
+    guard_trials,
+    pipelines,
+    progress,
+    tracked_runs,
+)
 
 router = APIRouter(tags=["trials"])
 
@@ -82,6 +89,14 @@ def get_trial_reproduction(trial_id: Id, db: Db) -> ReproductionOut:
     and the Python, torch, driver and packages of its newest attempt."""
     with db.read() as session:
         return reproduction.of_trial(session, trial_id)
+
+
+@router.post("/trials/{trial_id}/guards:try")
+def try_guards(trial_id: Id, body: TryGuardsIn, db: Db) -> TryGuardsOut:
+    """Return what guards would have done with the stored values of a trial. Nothing changes."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return guard_trials.try_guards(session, trial_id, body)
 
 
 @router.post("/trials/{trial_id}:stop", status_code=202)

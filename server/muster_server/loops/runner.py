@@ -54,6 +54,7 @@ from .budgets import BudgetLoop
 from .cleaning import CleaningLoop
 from .dependencies import DependencyLoop
 from .diagnoses import DiagnosisLoop
+from .guards import GuardLoop
 from .heartbeats import Sightings
 from .lifecycle import LifecycleLoop, lifecycle_policy
 from .maintenance import MaintenanceLoop
@@ -98,7 +99,11 @@ class Controller:
         sightings = Sightings(monotonic)
         scheduler = SchedulerLoop(database, scheduler_policy(settings), lambda: providers.told)
         providers = ProviderLoop(database, lambda: scheduler.waiting)
+        silence_ended_at = functools.partial(
+            sightings.silence_ended_at, away_after_s=policy.away_after_s
+        )
         self._loops: tuple[Pass, ...] = (
+            GuardLoop(database, silence_ended_at=silence_ended_at),
             LifecycleLoop(database, policy, sightings),
             SearchLoop(database),
             BudgetLoop(database),
@@ -113,9 +118,7 @@ class Controller:
             StuckLoop(
                 database,
                 after_s=settings.stuck_after_s,
-                silence_ended_at=functools.partial(
-                    sightings.silence_ended_at, away_after_s=policy.away_after_s
-                ),
+                silence_ended_at=silence_ended_at,
             ),
         )
         self._occasions = select(

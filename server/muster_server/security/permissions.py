@@ -222,6 +222,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "get_trial": "view",
     "get_trial_reproduction": "view",
     "get_trial_system_metrics": "view",
+    "try_guards": "view",
     "stop_trial": "submit",
     "kill_trial": "submit",
     "promote_trial": "submit",

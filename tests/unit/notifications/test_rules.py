@@ -65,6 +65,7 @@ def test_every_kind_that_a_rule_can_name_is_made_by_some_event():
             kind_of(event, None)
             for event in (
                 "trial.stuck",
+                "guard.fired",
                 "search.finished",
                 "experiment.new_best",
                 "checkpoint.damaged",

@@ -73,6 +73,7 @@ GROUPS = {
     "node": ("nodes", "app"),
     "maintenance": ("maintenance", "app"),
     "search": ("search", "app"),
+    "guard": ("muster.cli.commands.analysis.guards", "app"),
     "checkpoint": ("checkpoints", "app"),
     "outputs": ("outputs", "app"),
     "media": ("media", "app"),

@@ -12,6 +12,7 @@ from muster_server.domain.states import TERMINAL_EXPERIMENT, NodeState, TrialSta
 RuleKind = Literal[
     "trial.failed",
     "trial.stuck",
+    "guard.fired",
     "experiment.ended",
     "experiment.new_best",
     "search.finished",
@@ -55,6 +56,11 @@ EVENTS: Mapping[RuleKind, NotifiedEvent] = {
         title=LocalizedText("Trial stuck", "试验停滞"),
         when="a trial has made no progress for `MUSTER_STUCK_AFTER_S`",
         event_types=("trial.stuck",),
+    ),
+    "guard.fired": NotifiedEvent(
+        title=LocalizedText("Guard acted", "守护规则已触发"),
+        when="a guard of a document has acted",
+        event_types=("guard.fired",),
     ),
     "experiment.ended": NotifiedEvent(
         title=LocalizedText("Experiment ended", "实验结束"),

@@ -139,7 +139,7 @@ def _pieces_of(database: Database, segment: CurveSegment) -> Iterator[Piece]:
     while position <= segment.last_step:
         with database.read() as session:
             queries.begin_snapshot(session)
-            points, end = _next_points(session, segment, position)
+            points, end = next_points(session, segment, position)
         if len(points):
             yield Piece(segment.record, points)
         position = end + 1
@@ -154,13 +154,13 @@ def stored_points(
         for segment in segments_of(group, from_step, to_step):
             position = segment.first_step
             while position <= segment.last_step:
-                points, end = _next_points(session, segment, position)
+                points, end = next_points(session, segment, position)
                 if len(points):
                     yield points
                 position = end + 1
 
 
-def _next_points(session: Session, segment: CurveSegment, position: int) -> tuple[Points, int]:
+def next_points(session: Session, segment: CurveSegment, position: int) -> tuple[Points, int]:
     """Return the next points of a segment from a step on, and the step up to which these are all."""
     tail = tails_of(session, [segment], position, segment.last_step)[0]
     tail = tail.between(position, segment.last_step)

@@ -1,0 +1,76 @@
+"""What guards would have done with the values that are stored of a trial."""
+
+from __future__ import annotations
+
+from sqlalchemy.orm import Session
+
+from muster.document.guards import GuardSection
+from muster_server.db.models import ExperimentRow
+from muster_server.db.queries.metrics import SeriesRecord, find_series
+from muster_server.domain.guards.judging import Firing, GuardState, judge
+from muster_server.domain.guards.wording import explain
+from muster_server.errors import InvalidRequest
+from muster_server.schemas.guards import GuardFiringOut, GuardTrialOut, TryGuardsIn, TryGuardsOut
+from muster_server.schemas.validation_messages import unknown_name
+
+from ..core.lookup import get_trial
+from ..documents.guards import flat, read_guards
+from .guards import read_points
+
+POINTS_PER_TRY = 100_000
+FIRINGS_SHOWN = 20
+STEP_TIME = "time/step_ms"
+"""Metric with a value for every step that is measured."""
+
+
+def try_guards(session: Session, trial_id: int, body: TryGuardsIn) -> TryGuardsOut:
+    """Return what guards would have done with the stored values of a trial. Raises NotFound, and
+    InvalidRequest for guards that are not valid."""
+    trial = get_trial(session, trial_id)
+    if body.guards is None:
+        guards = session.get_one(ExperimentRow, trial.experiment_id).config.guards
+    else:
+        guards, problems = read_guards(body.guards, flat(trial.hparams))
+        if problems:
+            raise InvalidRequest("guards.invalid", "The guards are not valid.", fields=problems)
+    series: dict[str, list[SeriesRecord]] = {}
+    names = [guard.metric or STEP_TIME for guard in guards]
+    for record in find_series(session, [trial_id], names=names):
+        series.setdefault(record.name, []).append(record)
+    known = sorted(trial.summary or {})
+    return TryGuardsOut(
+        items=[
+            _try(session, no, guard, series.get(guard.metric or STEP_TIME, []), known)
+            for no, guard in enumerate(guards, 1)
+        ]
+    )
+
+
+def _try(
+    session: Session, no: int, guard: GuardSection, records: list[SeriesRecord], known: list[str]
+) -> GuardTrialOut:
+    found = read_points(session, records, GuardState(), POINTS_PER_TRY)
+    _, firings = judge(guard, GuardState(), found.points)
+    if firings:
+        text = " ".join(_would_have(firing) for firing in firings[:FIRINGS_SHOWN])
+    elif found.points:
+        text = f"Would not have acted on {len(found.points):,} values."
+    else:
+        name = guard.metric or STEP_TIME
+        hint = unknown_name(name, known)
+        text = f"The trial has no values of {name}" + (f": {hint}" if hint else ".")
+    return GuardTrialOut(
+        guard=no,
+        explanation=explain(guard),
+        text=text,
+        num_values=len(found.points),
+        is_cut=found.is_cut,
+        firings=[
+            GuardFiringOut.from_row(firing, text=_would_have(firing))
+            for firing in firings[:FIRINGS_SHOWN]
+        ],
+    )
+
+
+def _would_have(firing: Firing) -> str:
+    return f"Would have acted at step {firing.step:,}: {firing.reason}."

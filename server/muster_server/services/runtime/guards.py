@@ -1,0 +1,383 @@
+"""Guards of running trials: the values they have not judged yet, and carrying out what they decide."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import exists, select, update
+from sqlalchemy.orm import Session, load_only
+
+from muster.document.guards import GuardAction, GuardSection
+from muster.series_rules import STEP_MAX
+from muster.wire import encode_number
+from muster_server.db.engine import touch
+from muster_server.db.models import (
+    AllocationRow,
+    AttemptRow,
+    ExperimentRow,
+    GuardStatesRow,
+    NodeRow,
+    TrialRow,
+)
+from muster_server.db.queries.metrics import SeriesRecord, chunked, find_series, insert_or_ignore
+from muster_server.domain.guards.changes import change
+from muster_server.domain.guards.deciding import GuardDecision, TrialGuards
+from muster_server.domain.guards.judging import (
+    Firing,
+    GuardState,
+    GuardValue,
+    close_attempt,
+    from_plain,
+    to_plain,
+)
+from muster_server.domain.lifecycle.avoidance import avoid
+from muster_server.domain.lifecycle.avoidance import from_plain as avoided_from_plain
+from muster_server.domain.lifecycle.avoidance import to_plain as avoided_to_plain
+from muster_server.domain.scheduling.nodes import could_hold
+from muster_server.domain.scheduling.resources import request_of
+from muster_server.domain.states import (
+    TERMINAL_EXPERIMENT,
+    AttemptState,
+    ExperimentState,
+    NodeState,
+    TrialState,
+    YieldKind,
+)
+
+from ..checkpoints import lookup
+from ..core.events import add_event
+from ..core.writes import Outdated, require_one
+from ..metrics.curves import CurveSegment
+from ..metrics.export import next_points
+from ..scheduling.preemption import MAY_YIELD, ask_to_yield
+from ..scheduling.snapshot import load_nodes
+
+TRIALS_PER_PASS = 200
+POINTS_PER_PASS = 10_000
+"""Values of a guard that one pass judges; the rest is left to the next one."""
+
+GUARDED = (TrialState.STARTING, TrialState.RUNNING, TrialState.QUEUED, TrialState.RETRY_WAIT)
+"""States in which guards act. The last values of an attempt may come when it has ended."""
+_IS_GUARDED = (
+    TrialRow.state.in_(GUARDED),
+    TrialRow.attempt_no > 0,
+    ExperimentRow.id == TrialRow.experiment_id,
+    ExperimentRow.num_guards > 0,
+)
+ANY_GUARDED = exists(
+    select(ExperimentRow.id).where(
+        ExperimentRow.state.in_(set(ExperimentState) - TERMINAL_EXPERIMENT),
+        ExperimentRow.num_guards > 0,
+    )
+)
+
+
+# ---------------------------------------------------------------- what is new
+
+
+def load_new(
+    session: Session, *, after: int, listening_since: dt.datetime, now: dt.datetime
+) -> list[TrialGuards]:
+    """Return the guarded trials with an id above `after`, TRIALS_PER_PASS at most, with what is new.
+
+    listening_since: steps before may have been made and not heard of.
+    """
+    rows = session.execute(
+        select(TrialRow, ExperimentRow)
+        .options(
+            load_only(TrialRow.attempt_no, TrialRow.state, TrialRow.step, TrialRow.progress_at),
+            load_only(ExperimentRow.config),
+        )
+        .where(*_IS_GUARDED, TrialRow.id > after)
+        .order_by(TrialRow.id)
+        .limit(TRIALS_PER_PASS)
+    ).all()
+    ids = [trial.id for trial, _ in rows]
+    names = {guard.metric for _, experiment in rows for guard in experiment.config.guards}
+    series: dict[tuple[int, str | None], list[SeriesRecord]] = {}
+    if rows:
+        for record in find_series(session, ids, names=sorted(filter(None, names))):
+            series.setdefault((record.trial_id, record.name), []).append(record)
+    stored = {
+        row.trial_id: row
+        for some in chunked(ids)
+        for row in session.scalars(select(GuardStatesRow).where(GuardStatesRow.trial_id.in_(some)))
+    }
+    found = []
+    for trial, experiment in rows:
+        guards, row = experiment.config.guards, stored.get(trial.id)
+        states = tuple(from_plain(row.states if row is not None else (), len(guards)))
+        # Guards of one metric are mostly equally far.
+        read: dict[tuple[str | None, int, int], list[GuardValue]] = {}
+        for guard, state in zip(guards, states, strict=True):
+            key = guard.metric, state.attempt_no, state.step
+            if key not in read:
+                records = series.get((trial.id, guard.metric), ())
+                read[key] = read_points(session, records, state, POINTS_PER_PASS).points
+        points = tuple(
+            read[guard.metric, state.attempt_no, state.step]
+            for guard, state in zip(guards, states, strict=True)
+        )
+        is_timed = any(guard.no_step_for_min is not None for guard in guards)
+        found.append(
+            TrialGuards(
+                trial_id=trial.id,
+                attempt_no=trial.attempt_no,
+                version=row.version if row is not None else 0,
+                guards=guards,
+                states=states,
+                points=points,
+                step=trial.step,
+                quiet_s=_quiet_s(session, trial, listening_since, now) if is_timed else None,
+            )
+        )
+    return found
+
+
+@dataclass
+class StoredPoints:
+    points: list[GuardValue] = field(default_factory=list)
+    is_cut: bool = False
+    """There are more."""
+
+
+def read_points(
+    session: Session, records: Sequence[SeriesRecord], state: GuardState, most: int
+) -> StoredPoints:
+    """Return the next values of a metric that were not judged, `most` at most, attempt by attempt, each
+    of the lowest rank that reports it. Values that a later attempt has replaced are among them."""
+    found = StoredPoints()
+    lowest: dict[int, SeriesRecord] = {}
+    for record in sorted(records, key=lambda r: (r.attempt_no, r.rank)):
+        if record.attempt_no >= state.attempt_no:
+            lowest.setdefault(record.attempt_no, record)
+    for no, record in lowest.items():
+        position = state.step + 1 if no == state.attempt_no else 0
+        if no == max(lowest) and record.last_step < position:
+            continue  # Of earlier attempts it is the last step that is shown.
+        while position <= STEP_MAX:
+            if len(found.points) >= most:
+                found.is_cut = True
+                del found.points[most:]
+                return found
+            segment = CurveSegment(record, position, STEP_MAX)
+            piece, end = next_points(session, segment, position)
+            columns = (piece.steps.tolist(), piece.times_ms.tolist(), piece.values.tolist())
+            found.points += [GuardValue(no, *values) for values in zip(*columns, strict=True)]
+            position = end + 1
+    return found
+
+
+def _quiet_s(
+    session: Session, trial: TrialRow, listening_since: dt.datetime, now: dt.datetime
+) -> float | None:
+    """Return for how long a running attempt has made no step; None if it does not run, or one of its
+    nodes is not heard, so that nobody knows."""
+    if trial.state != TrialState.RUNNING:
+        return None
+    started_at = session.scalar(
+        select(AttemptRow.started_at).where(
+            AttemptRow.trial_id == trial.id,
+            AttemptRow.no == trial.attempt_no,
+            AttemptRow.state == AttemptState.RUNNING,
+        )
+    )
+    states = session.scalars(
+        select(NodeRow.state)
+        .join(AllocationRow, AllocationRow.node_id == NodeRow.id)
+        .where(AllocationRow.trial_id == trial.id, AllocationRow.attempt_no == trial.attempt_no)
+    ).all()
+    if started_at is None or not states or any(state != NodeState.ONLINE for state in states):
+        return None
+    since = max(filter(None, (started_at, trial.progress_at, listening_since)))
+    return (now - since).total_seconds()
+
+
+# ---------------------------------------------------------------- what is done
+
+
+@dataclass(frozen=True)
+class _Effect:
+    says: str
+    """What is done, in one sentence."""
+    ends_attempt: bool = False
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+def carry_out(session: Session, decision: GuardDecision, *, now: dt.datetime) -> None:
+    """Store what the guards of a trial have seen, and do what follows from it.
+
+    Raises Outdated, and then nothing must be committed, when another controller has judged the same
+    values, or the trial is in another attempt, or has ended.
+    """
+    of, states = decision.of, list(decision.states)
+    trial = session.get_one(TrialRow, of.trial_id, populate_existing=True)
+    if trial.attempt_no != of.attempt_no or trial.state not in GUARDED:
+        raise Outdated(f"trial {of.trial_id} is not in attempt {of.attempt_no} any more")
+    is_ending = False
+    for no, firing in decision.firings:
+        guard = of.guards[no]
+        reason = f"guard {no + 1}: {firing.reason}"
+        effect = (
+            _Effect("The attempt is already ending.")
+            if is_ending
+            else _act(session, trial, guard, guard.action, firing, reason, now)
+        )
+        is_ending = is_ending or effect.ends_attempt
+        says = f" {effect.says}" if effect.says else ""
+        add_event(
+            session,
+            "guard.fired",
+            f"Guard {no + 1} acted at step {firing.step:,}: {firing.reason}.{says}",
+            now=now,
+            level="warning",
+            experiment_id=trial.experiment_id,
+            trial_id=trial.id,
+            attempt_no=firing.attempt_no,
+            data={
+                "guard": no + 1,
+                "step": firing.step,
+                "value": encode_number(firing.value),
+                "limit": firing.limit,
+                "action": guard.action,
+                **effect.data,
+            },
+        )
+    if is_ending:
+        states = [close_attempt(state, of.attempt_no) for state in states]
+    session.execute(
+        insert_or_ignore(session, GuardStatesRow),
+        {"trial_id": trial.id, "version": 0, "states": []},
+    )
+    require_one(
+        session,
+        update(GuardStatesRow)
+        .where(GuardStatesRow.trial_id == trial.id, GuardStatesRow.version == of.version)
+        .values(version=of.version + 1, states=to_plain(states))
+        .execution_options(synchronize_session=False),
+        f"the values of trial {trial.id} were judged before",
+    )
+    if decision.firings:
+        touch(session, f"trial:{trial.id}", f"experiment:{trial.experiment_id}", "loops")
+
+
+def _act(
+    session: Session,
+    trial: TrialRow,
+    guard: GuardSection,
+    action: GuardAction,
+    firing: Firing,
+    reason: str,
+    now: dt.datetime,
+) -> _Effect:
+    experiment = session.get_one(ExperimentRow, trial.experiment_id)
+    if action == "notify":
+        return _Effect("")
+    if trial.desired != "run" or experiment.desired != "run":
+        return _Effect("It is to stop or pause already.")
+    act = functools.partial(_act, session, trial, guard, guard.otherwise, firing, reason, now)
+    if action == "rollback":
+        return _roll_back(session, trial, guard, firing, reason, now) or _instead(
+            act(), "No checkpoint from before the trouble exists."
+        )
+    if action == "restart_elsewhere":
+        return _restart_elsewhere(session, trial, experiment, reason, now) or _instead(
+            act(), "No other node can run it."
+        )
+    desired = "kill" if action == "stop" else "stop"
+    _change(session, trial, desired=desired, guard_reason=reason)
+    return _Effect("The trial is stopped.", ends_attempt=True)
+
+
+def _instead(effect: _Effect, why: str) -> _Effect:
+    return dataclasses.replace(effect, says=f"{why} {effect.says}".rstrip())
+
+
+def _roll_back(
+    session: Session,
+    trial: TrialRow,
+    guard: GuardSection,
+    firing: Firing,
+    reason: str,
+    now: dt.datetime,
+) -> _Effect | None:
+    """Let the trial start again from a checkpoint from before the trouble; None if there is none."""
+    if firing.before_step is None:
+        return None
+    own = lookup.newest_before(session, trial.id, firing.before_step)
+    if own is None and trial.source_checkpoint_id is None:
+        return None
+    hparams, changed = change(trial.hparams, guard)
+    values: dict[str, Any] = {
+        "rolled_back_attempt": trial.attempt_no,
+        "rolled_back_step": own.step if own is not None else -1,
+        "latest_checkpoint_id": own.id if own is not None else None,
+    }
+    if changed:
+        values["hparams"] = hparams
+        values["hparams_before"] = trial.hparams_before or trial.hparams
+    _end_attempt(session, trial, reason, now)
+    _change(session, trial, **values)
+    says = f"It goes back to the checkpoint of step {own.step:,}" if own else "It starts again"
+    if changed:
+        said = (f"{name} {new} instead of {old}" for name, (old, new) in changed.items())
+        says += f", with {', '.join(said)}"
+    data = {"checkpoint_step": own.step if own else None, "changed": changed}
+    return _Effect(f"{says}.", ends_attempt=True, data=data)
+
+
+def _restart_elsewhere(
+    session: Session, trial: TrialRow, experiment: ExperimentRow, reason: str, now: dt.datetime
+) -> _Effect | None:
+    """Let the trial start again on nodes other than those of its attempt; None if no others fit."""
+    here = set(
+        session.scalars(
+            select(AllocationRow.node_name).where(
+                AllocationRow.trial_id == trial.id, AllocationRow.attempt_no == trial.attempt_no
+            )
+        )
+    )
+    gone = (NodeState.LOST, NodeState.REMOVED)
+    others = [n for n in load_nodes(session) if n.name not in here and n.state not in gone]
+    config = experiment.config
+    if not could_hold(request_of(config.resources, config.environment), others):
+        return None
+    avoided, _ = avoid(
+        avoided_from_plain(trial.avoided), sorted(here), reason, now=now, for_long=True
+    )
+    _end_attempt(session, trial, reason, now)
+    _change(session, trial, avoided=avoided_to_plain(avoided))
+    nodes = ", ".join(sorted(here))
+    return _Effect(f"It restarts without {nodes}.", ends_attempt=True, data={"nodes": sorted(here)})
+
+
+def _end_attempt(session: Session, trial: TrialRow, reason: str, now: dt.datetime) -> None:
+    """Ask the current attempt for its slots, unless it has ended or leaves already."""
+    attempt = session.execute(
+        select(AttemptRow.id, AttemptRow.state, AttemptRow.yield_kind).where(
+            AttemptRow.trial_id == trial.id, AttemptRow.no == trial.attempt_no
+        )
+    ).one()
+    if attempt.state in MAY_YIELD and attempt.yield_kind is None:
+        ask_to_yield(session, attempt.id, kind=YieldKind.GUARD, reason=reason, now=now)
+
+
+def _change(session: Session, trial: TrialRow, **values: Any) -> None:
+    require_one(
+        session,
+        update(TrialRow)
+        .where(
+            TrialRow.id == trial.id,
+            TrialRow.attempt_no == trial.attempt_no,
+            TrialRow.state.in_(GUARDED),
+            TrialRow.desired == "run",
+        )
+        .values(values)
+        .execution_options(synchronize_session=False),
+        f"trial {trial.id} is not as its guards saw it any more",
+    )

@@ -1,0 +1,138 @@
+"""Guards on real processes: scripts that misbehave, and a controller that is killed meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.client import Client
+from support.guides import last_id, shell
+from support.stack import Stack, wait_for
+
+SCRIPT = """
+import math, os, sys, time
+import muster
+
+run = muster.init()
+trouble, num_steps = sys.argv[1], 60
+lr, attempt = run.hparams["lr"], int(os.environ["MUSTER_ATTEMPT_NO"])
+first = run.resume_step + 1
+if (folder := muster.resume_folder()) is not None:
+    assert (folder / "step.txt").read_text() == str(run.resume_step)
+for step in range(first, num_steps + 1):
+    is_wrong = step >= 33 and lr > 0.06
+    if trouble == "slow":
+        is_wrong = step >= 33 and attempt == 1
+    loss = 1.0 / step
+    if is_wrong and trouble == "nan":
+        loss = math.nan
+    if is_wrong and trouble == "spike":
+        loss = 50.0
+    time.sleep(0.3 if is_wrong else 0.02)
+    muster.log({"train/loss": loss, "steps_per_s": 4.0 if is_wrong and trouble == "slow" else 50.0},
+               step=step)
+    if step % 10 == 0:
+        with muster.checkpoint(step=step) as folder:
+            (folder / "step.txt").write_text(str(step))
+    if notice := muster.should_stop():
+        print("stops at", step, notice.kind, notice.continues, flush=True)
+        with muster.checkpoint(step=step) as folder:
+            (folder / "step.txt").write_text(str(step))
+        sys.exit(0)
+print("finished with lr", lr, flush=True)
+"""
+DOCUMENT = """
+name: {name}
+entrypoint: train.py {trouble}
+launcher: plain
+hyperparameters: {{lr: 0.1}}
+guards:
+  - {guard}
+"""
+ROLLBACK = "action: rollback, set: {lr: x0.5}, max_times: 3}"
+GUARDS = {
+    "nan": "{metric: train/loss, not_finite: true, " + ROLLBACK,
+    "spike": "{metric: train/loss, spike: {times: 10, window: 20}, " + ROLLBACK,
+    "slow": "{metric: steps_per_s, below_median: {share: 0.5, minutes: 0.02}, "
+    "action: restart_elsewhere, max_times: 3}",
+}
+
+
+def submit(stack: Stack, folder: Path, trouble: str) -> int:
+    (folder / "train.py").write_text(SCRIPT)
+    document = DOCUMENT.format(name=f"guarded-{trouble}", trouble=trouble, guard=GUARDS[trouble])
+    (folder / "experiment.yaml").write_text(document)
+    submitted = shell(stack, "muster submit experiment.yaml", folder)
+    assert submitted.returncode == 0, submitted.stderr
+    return last_id(stack)
+
+
+def ended(client: Client, experiment_id: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The trial, and what its guard has done."""
+    assert client.wait(experiment_id, timeout_s=120)["state"] == "COMPLETED"
+    (found,) = client.trials(experiment_id)
+    trial: dict[str, Any] = client.get(f"/trials/{found['id']}")
+    events = client.pages(f"/trials/{found['id']}/events")
+    return trial, [e for e in events if e["type"] == "guard.fired"]
+
+
+def assert_rolled_back(client: Client, experiment_id: int) -> None:
+    trial, events = ended(client, experiment_id)
+    (event,) = events
+    assert (event["data"]["step"], event["data"]["checkpoint_step"]) == (33, 30)
+    assert event["data"]["changed"] == {"lr": [0.1, 0.05]}
+    second, first = trial["attempts"]
+    assert (first["termination"], second["resume_step"]) == ("guard", 30)
+    assert (trial["hparams"], trial["hparams_before"]) == ({"lr": 0.05}, {"lr": 0.1})
+    lines = [line["text"] for line in client.log_lines(trial["id"])]
+    assert "finished with lr 0.05" in lines
+    assert any(line.startswith("stops at") and line.endswith("guard True") for line in lines)
+    (series,) = client.get(
+        f"/trials/{trial['id']}/series", name="train/loss", rank=0, max_points=1000
+    )["series"]
+    assert series["last"] == [1.0 / step for step in range(1, 61)]
+
+
+@pytest.mark.parametrize("trouble", ["nan", "spike"])
+def test_a_training_goes_back_before_its_trouble_and_ends_well(
+    stack: Stack, client: Client, tmp_path: Path, trouble: str
+) -> None:
+    experiment_id = submit(stack, tmp_path, trouble)
+    assert_rolled_back(client, experiment_id)
+    shown = stack.cli("guard", "try", str(experiment_id))
+    assert shown.returncode == 0, shown.stderr
+    if trouble == "nan":
+        assert "Would have acted at step 33: train/loss is NaN." in shown.stdout
+
+
+def test_a_training_leaves_a_slow_node(stack: Stack, client: Client, tmp_path: Path) -> None:
+    trial, events = ended(client, submit(stack, tmp_path, "slow"))
+    assert len(events) == 1
+    assert 33 < events[0]["data"]["step"] < 60
+    second, first = trial["attempts"]
+    assert first["nodes"] != second["nodes"]
+    assert second["resume_step"] >= 30
+    assert trial["hparams_before"] is None
+
+
+def test_a_controller_that_is_killed_in_between_changes_nothing(
+    own_stack: Stack, tmp_path: Path
+) -> None:
+    own_stack.start()
+    with own_stack.client() as client:
+        experiment_id = submit(own_stack, tmp_path, "nan")
+
+        def step() -> int:
+            return int(client.trials(experiment_id)[0]["step"])
+
+        wait_for("it comes near the trouble", lambda: step() >= 20, 60, every_s=0.05)
+        # Nobody judges what comes now, and then one process after another begins to.
+        os.kill(own_stack.part_pid("controller"), signal.SIGSTOP)
+        wait_for("the loss is not finite any more", lambda: step() >= 34, 60, every_s=0.05)
+        for _ in range(3):
+            own_stack.kill_part("controller")
+        assert_rolled_back(client, experiment_id)

@@ -1,0 +1,378 @@
+"""Guards of running trials: what they do, once, whatever dies meanwhile."""
+
+import itertools
+from contextlib import contextmanager, suppress
+
+import pytest
+from sqlalchemy import event, select
+
+from muster.wire import CheckpointRecord, MetricsRecord, SeriesPoints, WorkerRecord
+from muster_server import clock
+from muster_server.db.leases import LeaseLost
+from muster_server.db.models import TrialRow
+from muster_server.domain.guards.deciding import decide
+from muster_server.loops.guards import GuardLoop
+from muster_server.loops.runner import Controller
+from muster_server.services.core.writes import Outdated
+from muster_server.services.runtime import guards
+from support.agent import leave, start
+
+ROLLBACK = """
+hyperparameters: {lr: 0.1, optimizer: {name: sgd}}
+guards:
+  - {metric: train/loss, not_finite: true, action: rollback, set: {lr: x0.5}}
+"""
+WORKER = WorkerRecord(
+    local_rank=0, rank=0, world_size=1, node_rank=0, pid=1, host="h", master_addr="", master_port=1
+)
+
+
+def values(*given, first=1, name="train/loss"):
+    steps = list(range(first, first + len(given)))
+    points = SeriesPoints(
+        name=name, steps=steps, times_ms=[1000 * s for s in steps], values=list(given)
+    )
+    return MetricsRecord(local_rank=0, rank=0, series=[points], step=steps[-1])
+
+
+def saved(step):
+    return CheckpointRecord(step=step, path=f"step-{step}", size_bytes=1, files={"a": "0"})
+
+
+@pytest.fixture
+def running(controller, agent, submit, show):
+    """`running(document)` is (agent, allocation id, trial id) of a trial that runs."""
+
+    def make(document, **node_options):
+        node = agent(slots=1, **node_options)
+        experiment_id = submit(document, slots=1)
+        controller.tick()
+        allocation_id = start(controller, node, WORKER)
+        (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
+        return node, allocation_id, trial["id"]
+
+    return make
+
+
+@pytest.fixture
+def fired(show):
+    def get(trial_id):
+        found = show(f"/trials/{trial_id}/events")["items"]
+        return [e for e in found if e["type"] == "guard.fired"]
+
+    return get
+
+
+def end_attempt(controller, node, allocation_id):
+    node.exit(allocation_id, "stopped")
+    controller.tick()
+    controller.tick()
+
+
+def test_a_loss_that_is_not_finite_takes_the_trial_back(controller, running, show, fired):
+    node, allocation_id, trial_id = running(ROLLBACK)
+    node.send(allocation_id, values(1.0, 0.9, 0.8), saved(2), saved(3))
+    controller.tick()
+    assert fired(trial_id) == []
+
+    node.send(allocation_id, values("NaN", "NaN", first=4))
+    controller.tick()
+
+    (event,) = fired(trial_id)
+    # The checkpoint of step 3 may hold what the loss of step 4 showed.
+    assert event["message"] == (
+        "Guard 1 acted at step 4: train/loss is NaN. It goes back to the checkpoint of step 2, with "
+        "lr 0.05 instead of 0.1."
+    )
+    assert event["data"] == {
+        "guard": 1, "step": 4, "value": "NaN", "limit": None, "action": "rollback",
+        "checkpoint_step": 2, "changed": {"lr": [0.1, 0.05]},
+    }  # fmt: skip
+    assert node.only().desired == "stop"
+    assert node.only().stop_kind == "guard"
+
+    leave(controller, node, allocation_id, step=5)  # which is what nothing must start from
+    controller.tick()
+    spec = node.only().spec
+    assert (spec.attempt_no, spec.resume_step, spec.hparams["lr"]) == (2, 2, 0.05)
+    assert spec.resume_from.endswith("step-2")
+    trial = show(f"/trials/{trial_id}")
+    assert trial["hparams"] == {"lr": 0.05, "optimizer": {"name": "sgd"}}
+    assert trial["hparams_before"] == {"lr": 0.1, "optimizer": {"name": "sgd"}}
+    assert trial["num_restarts"] == 0
+    assert trial["attempts"][1]["termination"] == "guard"
+
+    second = start(controller, node, WORKER)
+    node.send(second, values("NaN", first=3))
+    controller.tick()
+    assert len(fired(trial_id)) == 1  # max_times is 1
+
+
+def test_later_attempts_do_not_start_from_what_a_guard_went_back_from(controller, running, show):
+    node, allocation_id, trial_id = running(ROLLBACK + "restarts: {user: 3}\n")
+    node.send(allocation_id, values(1.0, 0.9, 0.8), saved(2), saved(4), values("NaN", first=5))
+    controller.tick()
+    leave(controller, node, allocation_id, step=6)
+    controller.tick()
+    node.exit(start(controller, node, WORKER), "user_error")
+    controller.tick()
+    checkpoints = show(f"/trials/{trial_id}/checkpoints")["items"]
+    assert {c["step"] for c in checkpoints} == {2, 4, 6}, "nothing is deleted"
+    assert [c["step"] for c in checkpoints if c["is_latest"]] == [2]
+    with controller.database.transaction() as session:
+        session.get_one(TrialRow, trial_id).not_before = clock.now()
+    controller.tick()
+    controller.tick()
+    third = node.only().spec
+    assert (third.attempt_no, third.resume_step) == (3, 2)
+
+    # What the new attempts save counts.
+    third_id = start(controller, node, WORKER)
+    node.send(third_id, saved(3))
+    leave(controller, node, third_id, step=3)
+    assert [
+        c["attempt_no"] for c in show(f"/trials/{trial_id}/checkpoints")["items"] if c["is_latest"]
+    ] == [3]
+
+
+def test_without_a_checkpoint_from_before_it_says_so(controller, running, show, fired):
+    document = ROLLBACK.replace("action:", "otherwise: stop, action:")
+    node, allocation_id, trial_id = running(document)
+    node.send(allocation_id, values(1.0, "NaN"), saved(2))
+    controller.tick()
+    (event,) = fired(trial_id)
+    assert event["message"].endswith(
+        "train/loss is NaN. No checkpoint from before the trouble exists. The trial is stopped."
+    )
+    assert node.only().desired == "kill"
+    end_attempt(controller, node, allocation_id)
+    trial = show(f"/trials/{trial_id}")
+    assert (trial["state"], trial["reason"]) == ("CANCELED", "guard 1: train/loss is NaN")
+    assert trial["hparams_before"] is None
+
+
+@pytest.mark.parametrize(("action", "desired"), [("stop", "kill"), ("checkpoint_and_stop", "stop")])
+def test_stopping(controller, running, show, action, desired):
+    document = f"guards: [{{metric: train/loss, above: 10, action: {action}}}]\n"
+    node, allocation_id, trial_id = running(document)
+    node.send(allocation_id, values(1.0, 11.0))
+    controller.tick()
+    assert node.only().desired == desired
+    end_attempt(controller, node, allocation_id)
+    trial = show(f"/trials/{trial_id}")
+    assert (trial["state"], trial["reason"]) == (
+        "CANCELED", "guard 1: train/loss 11 is above 10",
+    )  # fmt: skip
+
+
+def test_a_notice_changes_nothing_and_is_sent(
+    controller, running, fired, show, member_client, viewer_client
+):
+    member_client.post(
+        "/api/v1/notifications/rules", json={"kinds": ["guard.fired"], "inbox": True}
+    )
+    node, allocation_id, trial_id = running(
+        "guards: [{metric: train/loss, above: 10, action: notify}]\n"
+    )
+    node.send(allocation_id, values(1.0, 11.0))
+    controller.tick()
+    assert len(fired(trial_id)) == 1
+    assert node.only().desired == "start"
+    sent = member_client.get("/api/v1/notifications/inbox").json()["items"]
+    assert [n["kind"] for n in sent] == ["guard.fired"]
+
+
+def test_a_script_that_fails_right_after_the_value_goes_on_all_the_same(controller, running, show):
+    node, allocation_id, trial_id = running(ROLLBACK)
+    node.send(allocation_id, values(1.0, 0.9, 0.8), saved(1), values("NaN", first=4))
+    node.exit(allocation_id, "user_error", message="AssertionError: the loss is not finite")
+    controller.tick()
+    controller.tick()
+    assert show(f"/trials/{trial_id}")["state"] in ("QUEUED", "STARTING")
+    assert node.only().spec.resume_step == 1
+
+
+def test_the_last_values_of_an_attempt_count_also_when_it_has_ended(
+    controller, running, fired, show, monkeypatch
+):
+    node, allocation_id, trial_id = running(ROLLBACK + "restarts: {user: 1}\n")
+    node.send(allocation_id, values(1.0, 0.9, 0.8), saved(1), saved(4), values("NaN", first=5))
+    node.exit(allocation_id, "user_error")
+    with monkeypatch.context() as patch:
+        # They came between the pass of the guards and that of the lifecycle.
+        patch.setattr(GuardLoop, "run", lambda *_, **__: 0)
+        controller.tick()
+    assert (show(f"/trials/{trial_id}")["state"], fired(trial_id)) == ("RETRY_WAIT", [])
+    controller.tick()
+    assert len(fired(trial_id)) == 1
+    with controller.database.transaction() as session:
+        session.get_one(TrialRow, trial_id).not_before = clock.now()
+    controller.tick()
+    spec = node.only().spec
+    assert (spec.resume_step, spec.hparams["lr"]) == (1, 0.05)
+
+
+def test_restarting_elsewhere(controller, running, agent, fired, show):
+    document = (
+        "guards: [{metric: throughput/samples_per_s, below: 10, action: restart_elsewhere,"
+        " otherwise: stop}]\n"
+    )
+    node, allocation_id, trial_id = running(document)
+    other = agent("node-2", slots=1)
+    node.send(allocation_id, values(50.0, 5.0, name="throughput/samples_per_s"), saved(2))
+    controller.tick()
+    (event,) = fired(trial_id)
+    assert event["message"].endswith("is below 10. It restarts without node-1.")
+    end_attempt(controller, node, allocation_id)
+    assert other.only().spec.resume_step == 2
+
+
+def test_restarting_elsewhere_where_there_is_no_other_node(controller, running, fired):
+    document = "guards: [{metric: train/loss, above: 10, action: restart_elsewhere}]\n"
+    node, allocation_id, trial_id = running(document)
+    node.send(allocation_id, values(1.0, 11.0))
+    controller.tick()
+    (event,) = fired(trial_id)
+    assert event["message"].endswith("is above 10. No other node can run it.")
+    assert node.only().desired == "start"
+
+
+def test_no_step_for_a_while(controller, running, fired, time_machine):
+    time_machine.move_to("2026-03-01T12:00:00Z", tick=False)
+    node, allocation_id, trial_id = running("guards: [{no_step_for_min: 5, action: notify}]\n")
+    node.send(allocation_id, values(1.0, 0.9))
+    controller.tick()
+    for seconds in range(5, 400, 5):
+        time_machine.shift(5)
+        node.beat()
+        controller.tick()
+        assert len(fired(trial_id)) == (seconds >= 300), seconds
+    assert fired(trial_id)[0]["message"] == (
+        "Guard 1 acted at step 2: there has been no step for 5 min."
+    )
+
+
+def test_what_a_user_has_stopped_is_left_alone(controller, running, fired, member_client, show):
+    node, allocation_id, trial_id = running(ROLLBACK)
+    node.send(allocation_id, values(1.0, 0.9, 0.8), saved(1), values("NaN", first=4))
+    assert member_client.post(f"/api/v1/trials/{trial_id}:stop").status_code == 202
+    controller.tick()
+    assert [e["message"].endswith("It is to stop or pause already.") for e in fired(trial_id)] == [
+        True
+    ]
+    end_attempt(controller, node, allocation_id)
+    assert show(f"/trials/{trial_id}")["state"] == "CANCELED"
+
+
+# ---------------------------------------------------------------- crashes
+
+
+class Crash(LeaseLost):
+    """kill -9: what a controller does not go on after, whatever it is doing."""
+
+
+@contextmanager
+def crashing(database, at):
+    """A death at the statement or commit with this number; yields whether it came to that."""
+    left, died = [at], []
+
+    def count(*_):
+        if left[0] == 0:
+            died.append(True)
+            raise Crash
+        left[0] -= 1
+
+    def on_statement(connection, cursor, statement, *_):
+        if not statement.startswith("BEGIN"):
+            count()
+
+    event.listen(database.engine, "before_cursor_execute", on_statement)
+    event.listen(database.engine, "commit", count)
+    try:
+        with suppress(Crash):
+            yield died
+    finally:
+        event.remove(database.engine, "before_cursor_execute", on_statement)
+        event.remove(database.engine, "commit", count)
+
+
+@pytest.mark.parametrize("action", ["rollback", "restart_elsewhere", "stop", "notify"])
+def test_a_death_at_any_moment_neither_loses_nor_repeats_what_a_guard_does(
+    controller, running, agent, fired, show, database, settings, action
+):
+    document = f"""
+hyperparameters: {{lr: 0.1}}
+guards:
+  - metric: train/loss
+    not_finite: true
+    action: {action}
+    max_times: 5
+"""
+    if action == "rollback":
+        document += "    set: {lr: x0.5}\n"
+    node, allocation_id, trial_id = running(document)
+    agent("node-2", slots=1)
+    node.send(allocation_id, values(1.0, 0.9, 0.8), saved(1), values("NaN", first=4))
+    num_deaths = 0
+    for at in itertools.count():
+        # Each time another process, which takes over what the one before has left.
+        successor = Controller(database, settings, holder=f"c{at}", monotonic=lambda: 1.0)
+        successor._is_abandoned = lambda session: True
+        with crashing(database, at) as died:
+            successor.tick()
+        found = fired(trial_id)
+        yields = [
+            e for e in show(f"/trials/{trial_id}/events")["items"] if e["type"] == "attempt.yield"
+        ]
+        asked_to_leave = bool(yields) or show(f"/trials/{trial_id}")["desired"] == "kill"
+        assert len(found) <= 1
+        assert len(yields) <= 1
+        assert asked_to_leave == (bool(found) and action != "notify")
+        assert (show(f"/trials/{trial_id}")["hparams"]["lr"] == 0.05) == (
+            bool(found) and action == "rollback"
+        )
+        if not died:
+            break
+        num_deaths += 1
+    assert num_deaths > 20
+    assert len(fired(trial_id)) == 1
+
+
+def test_two_controllers_that_judge_the_same_values_act_once(controller, running, fired, database):
+    node, allocation_id, trial_id = running(ROLLBACK)
+    node.send(allocation_id, values(1.0, 0.9, 0.8), saved(1), values("NaN", first=4))
+    now = clock.now()
+    with database.read() as session:
+        (found,) = guards.load_new(session, after=0, listening_since=now, now=now)
+    decision = decide(found)
+    with database.transaction() as session:
+        guards.carry_out(session, decision, now=now)
+    with pytest.raises(Outdated), database.transaction() as session:
+        guards.carry_out(session, decision, now=now)
+    assert len(fired(trial_id)) == 1
+
+
+def test_values_come_in_pieces_and_none_is_judged_twice(controller, running, fired, monkeypatch):
+    monkeypatch.setattr(guards, "POINTS_PER_PASS", 3)
+    document = "guards: [{metric: train/loss, above: 10, action: notify, max_times: 9}]\n"
+    node, allocation_id, trial_id = running(document)
+    given = [1.0, 11.0, *[1.0] * 5, 12.0, *[1.0] * 6, 13.0]
+    for place in range(0, len(given), 4):
+        node.send(allocation_id, values(*given[place : place + 4], first=place + 1))
+        controller.tick()
+    assert [e["data"]["value"] for e in reversed(fired(trial_id))] == [11.0, 12.0, 13.0]
+
+
+def test_a_deleted_experiment_leaves_nothing(controller, running, member_client, database):
+    from muster_server.db.models import GuardStatesRow
+
+    node, allocation_id, _trial_id = running(
+        "guards: [{metric: train/loss, above: 10, action: checkpoint_and_stop}]\n"
+    )
+    node.send(allocation_id, values(1.0, 11.0))
+    controller.tick()
+    end_attempt(controller, node, allocation_id)
+    assert member_client.delete("/api/v1/experiments/1").status_code < 300
+    controller.tick()
+    with database.read() as session:
+        assert session.scalars(select(GuardStatesRow)).all() == []

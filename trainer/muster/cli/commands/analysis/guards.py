@@ -1,0 +1,49 @@
+"""The commands for guards."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ...absent import client_of_environment
+from ...output import JsonOption, console, escape, print_json
+from ...sending import read_document
+from ...trials import TrialArgument, find_trial
+
+app = typer.Typer(help="Guards: rules on metrics that act.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Work with guards: rules on metrics that act."""
+
+
+@app.command(name="try")
+def try_(
+    trial: TrialArgument,
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="Guards, or a document with guards; - for standard input. Default: the trial's.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what guards would have done with the stored values of a trial. Nothing changes."""
+    text = read_document(file) if file is not None else None
+    with client_of_environment() as client:
+        chosen = find_trial(client, trial)
+        found = client.post(f"/trials/{chosen['id']}/guards:try", {"guards": text})
+    if as_json:
+        print_json(found)
+        return
+    out = console()
+    if not found["items"]:
+        out.print("The trial has no guards.")
+    for item in found["items"]:
+        out.print(f"Guard {item['guard']}: {escape(item['explanation'])}", highlight=False)
+        out.print(f"  {escape(item['text'])}", highlight=False)
+        if item["is_cut"]:
+            out.print(f"  Only the first {item['num_values']:,} values were read.")
