@@ -15,6 +15,7 @@ export function Config({ trial: data, experiment }: { trial: TrialDetail; experi
   const { t } = useTranslation();
   const reproduction = useQuery(trialReproduction(data.id, data.attempt_no, !isTerminal(data.state)));
   const hparams = Object.entries(data.hparams);
+  const shown = (value: unknown) => (typeof value === "number" ? format.num(value, 6) : JSON.stringify(value));
   return (
     <>
       {hparams.length > 0 ? (
@@ -24,7 +25,9 @@ export function Config({ trial: data, experiment }: { trial: TrialDetail; experi
               <code key={key} className="mono">
                 {key}
               </code>,
-              typeof value === "number" ? format.num(value, 6) : JSON.stringify(value),
+              data.hparams_before && shown(data.hparams_before[key]) !== shown(value)
+                ? t("trial.guardedFrom", { value: shown(value), before: shown(data.hparams_before[key]) })
+                : shown(value),
             ])}
           />
         </Section>

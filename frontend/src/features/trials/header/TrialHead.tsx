@@ -9,6 +9,7 @@ import { url } from "../../../lib/address";
 import { type ExperimentDetail, me, type TrialDetail } from "../../../api/queries";
 import { PageHead } from "../../../components/basics";
 import { FlagBadge, StateBadge } from "../../../components/StateBadge";
+import css from "../../../components/ui.module.css";
 import { Ago, Elapsed } from "../../../components/Time";
 import { ExperimentActions } from "../../../common/experiments/ExperimentActions";
 import { Origin } from "../../../common/experiments/Origin";
@@ -43,11 +44,22 @@ export function TrialHead({ trial: data, title, isShort, ...rest }: Props & { ti
           {data.flags.map((flag) => (
             <FlagBadge key={flag} flag={flag} />
           ))}
+          {data.hparams_before ? <Guarded /> : null}
         </>
       }
       actions={<TrialActions trial={data} {...rest} />}
       sub={isShort ? null : <TrialFacts trial={data} {...rest} />}
     />
+  );
+}
+
+/** Says that the trial does not run with the hyperparameters it began with. */
+function Guarded() {
+  const { t } = useTranslation();
+  return (
+    <span className={css["badge"]} data-tone="warn" data-testid="guarded">
+      {t("trial.guarded")}
+    </span>
   );
 }
 

@@ -52,6 +52,8 @@ export const trials = {
     starting: "Starting on {{nodes}}, world size {{world}}",
     rankLog: "Log of rank {{rank}}",
     hparams: "Hyperparameters",
+    guarded: "Changed by a guard",
+    guardedFrom: "{{value}} (began with {{before}})",
     seed: "Seed",
     resolved: "Resolved configuration",
     tab: {

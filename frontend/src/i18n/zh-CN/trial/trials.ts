@@ -53,6 +53,8 @@ export const trials: Same<typeof english> = {
     starting: "正在 {{nodes}} 上启动 {{world}} 个 worker",
     rankLog: "rank {{rank}} 的日志",
     hparams: "超参数",
+    guarded: "已被守护规则更改",
+    guardedFrom: "{{value}}（起始值为 {{before}}）",
     seed: "随机种子",
     resolved: "完整配置",
     tab: {
