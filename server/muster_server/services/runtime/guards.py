@@ -323,7 +323,8 @@ def _roll_back(
         values["hparams_before"] = trial.hparams_before or trial.hparams
     _end_attempt(session, trial, reason, now)
     _change(session, trial, **values)
-    says = f"It goes back to the checkpoint of step {own.step:,}" if own else "It starts again"
+    says = "It goes back to the checkpoint "
+    says += f"of step {own.step:,}" if own else "that it was forked from"
     if changed:
         said = (f"{name} {new} instead of {old}" for name, (old, new) in changed.items())
         says += f", with {', '.join(said)}"
