@@ -376,3 +376,15 @@ def test_a_deleted_experiment_leaves_nothing(controller, running, member_client,
     controller.tick()
     with database.read() as session:
         assert session.scalars(select(GuardStatesRow)).all() == []
+
+
+def test_a_trial_that_is_to_leave_need_make_no_steps(controller, running, fired, time_machine):
+    time_machine.move_to("2026-03-01T12:00:00Z", tick=False)
+    document = ROLLBACK + "  - {no_step_for_min: 0.1, action: checkpoint_and_stop}\n"
+    node, allocation_id, trial_id = running(document)
+    node.send(allocation_id, values(1.0, 0.9, 0.8), saved(1), values("NaN", first=4))
+    for _ in range(5):
+        controller.tick()
+        time_machine.shift(5)
+        node.beat()
+    assert [e["data"]["guard"] for e in fired(trial_id)] == [1]

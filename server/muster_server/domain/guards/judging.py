@@ -115,7 +115,7 @@ def close_attempt(state: GuardState, attempt_no: int) -> GuardState:
 
 
 def to_plain(states: Sequence[GuardState]) -> list[dict[str, Any]]:
-    return [dataclasses.asdict(state) for state in states]
+    return [dict(vars(state)) for state in states]
 
 
 def from_plain(plain: Sequence[Mapping[str, Any]], num: int) -> list[GuardState]:

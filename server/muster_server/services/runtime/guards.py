@@ -176,8 +176,8 @@ def read_points(
 def _quiet_s(
     session: Session, trial: TrialRow, listening_since: dt.datetime, now: dt.datetime
 ) -> float | None:
-    """Return for how long a running attempt has made no step; None if it does not run, or one of its
-    nodes is not heard, so that nobody knows."""
+    """Return for how long a running attempt has made no step; None if it does not run, is to leave, or
+    one of its nodes is not heard, so that nobody knows."""
     if trial.state != TrialState.RUNNING:
         return None
     started_at = session.scalar(
@@ -185,6 +185,7 @@ def _quiet_s(
             AttemptRow.trial_id == trial.id,
             AttemptRow.no == trial.attempt_no,
             AttemptRow.state == AttemptState.RUNNING,
+            AttemptRow.yield_kind.is_(None),
         )
     )
     states = session.scalars(
