@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from muster.cli.app import command_line
 from muster.cli.commands.analysis.trace import summary
 from muster.cli.output import CommandFailure
 
@@ -43,9 +45,9 @@ def test_ranks_steps_kinds_and_waiting(tmp_path: Path, capsys: pytest.CaptureFix
     assert shown.err == "Rank 0 waited 1.500 ms for rank 1, in a collective.\n"
 
 
-def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    summary([trace(tmp_path / "t.json", 4, 0)], as_json=True)
-    (rank,) = json.loads(capsys.readouterr().out)["ranks"]
+def test_json(tmp_path: Path) -> None:
+    command = ["trace", "summary", str(trace(tmp_path / "t.json", 4, 0)), "--json"]
+    (rank,) = json.loads(CliRunner().invoke(command_line(command), command).stdout)["ranks"]
     assert (rank["rank"], rank["exposed_us"], rank["idle_us"]) == (4, 1000, 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from collections.abc import Iterator
@@ -82,8 +83,9 @@ class ServerObject(dict[str, Any]):
         return ABSENT
 
 
-def client_of_environment() -> Client:
-    """Return the client of a command. Raises NotConfigured."""
+@functools.cache
+def server() -> Client:
+    """Return the client of the command that runs, the same at every call. Raises NotConfigured."""
     from muster.client import Client
     from muster.launch import traces
 
@@ -93,3 +95,10 @@ def client_of_environment() -> Client:
     client = Client.from_environment()
     client.object_hook = ServerObject
     return client
+
+
+def hang_up() -> None:
+    """Close the client of the command that ends, if it had one."""
+    if server.cache_info().currsize:
+        server().close()
+        server.cache_clear()

@@ -14,6 +14,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from .absent import hang_up
+from .group import Commands
 from .parameters import spare_pydantic
 
 spare_pydantic()
@@ -99,6 +101,8 @@ class CommandGroup(TyperGroup):
             # Nothing may be flushed into the pipe when the interpreter ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
+        finally:
+            hang_up()
         return result
 
 
@@ -144,7 +148,8 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
     for name, (module, function) in COMMANDS.items():
         if not named or name in named:
             settings = {"allow_interspersed_args": False} if name == "run" else None
-            app.command(name, context_settings=settings)(_load(module, function))
+            add = app.command(name, takes_json=module != "tunnels", context_settings=settings)
+            add(_load(module, function))
     for name, (module, group) in GROUPS.items():
         if (not named or name in named) and _is_installed(module):
             app.add_typer(_load(module, group), name=name)
@@ -158,11 +163,13 @@ def listing() -> typer.Typer:
     for name, (module, function) in COMMANDS.items():
         about = _found(module, rf'^def {function}\(.*?\n    """(.*?)(?:\n\n|""")')
         # A command that is made by a function is written in no source.
-        app.command(name, help=about or None)(_no_more if about else _load(module, function))
+        app.command(name, takes_json=False, help=about or None)(
+            _no_more if about else _load(module, function)
+        )
     for name, (module, group) in GROUPS.items():
         if not _is_installed(module):
             continue
-        about = _found(module, rf'^{group} = typer\.Typer\(.*?help="(.*?)"')
+        about = _found(module, rf'^{group} = Commands\(.*?help="(.*?)"')
         app.add_typer(typer.Typer(help=about), name=name)
     return app
 
@@ -187,11 +194,10 @@ def _found(module: str, pattern: str) -> str:
     return " ".join(found[1].split()) if found else ""
 
 
-def _empty() -> typer.Typer:
-    return typer.Typer(
+def _empty() -> Commands:
+    return Commands(
         name="muster",
         cls=CommandGroup,
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         callback=_main,

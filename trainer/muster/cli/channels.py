@@ -21,7 +21,7 @@ import typer
 
 from muster.wire import TUNNEL_MESSAGE_BYTES, TunnelChannel
 
-from .absent import client_of_environment
+from .absent import server
 from .exit_codes import EXIT_ERROR, EXIT_UNREACHABLE
 from .output import CommandFailure, say
 from .trials import TrialReference, find_trial
@@ -41,8 +41,8 @@ PROBLEM_WAIT_S = 0.5
 
 
 def _find(trial: TrialReference) -> tuple[Target, int]:
-    with client_of_environment() as client:
-        return client.target, int(find_trial(client, trial)["id"])
+    client = server()
+    return client.target, int(find_trial(client, trial)["id"])
 
 
 @contextlib.asynccontextmanager

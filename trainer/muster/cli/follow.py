@@ -16,7 +16,7 @@ from .output import (
     console,
     escape,
     number,
-    print_json,
+    printed_json,
     report_outage,
     say,
     styled_state,
@@ -161,14 +161,12 @@ def going_on(experiment_id: int) -> Iterator[None]:
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
-def follow_to_the_end(client: Client, experiment_id: int, *, as_json: bool) -> None:
+def follow_to_the_end(client: Client, experiment_id: int) -> None:
     """Show progress of one experiment until it has ended, then its result. Raises Exit if it failed
     or was canceled, or at Ctrl-C."""
     with going_on(experiment_id), client.patience(report_outage):
         (ended,) = follow(client, [experiment_id])
-    if as_json:
-        print_json(ended)
-    else:
+    if not printed_json(ended):
         print_result([ended])
     if ended["state"] == "FAILED":
         raise typer.Exit(EXIT_FAILED)

@@ -13,9 +13,9 @@ import typer
 from muster.numbers import encode_number
 from muster.series_rules import clean_name, number_of, whole_step
 
-from .absent import client_of_environment
+from .absent import server
 from .exit_codes import EXIT_ERROR, EXIT_USAGE
-from .output import CommandFailure, JsonOption, print_json, say
+from .output import CommandFailure, print_json, say, wants_json
 
 if TYPE_CHECKING:
     from muster.client import Client
@@ -39,7 +39,6 @@ def wandb(
         str | None,
         typer.Option(help="Experiment of MLflow to import into. Default: the runs' own project."),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Import runs that wandb has recorded offline.
 
@@ -56,17 +55,16 @@ def wandb(
         )
     done: list[dict[str, Any]] = []
     failed: list[dict[str, Any]] = []
-    with client_of_environment() as client:
-        for file in files:
-            found = _import_file(client, file, project)
-            (failed if "error" in found else done).append(found)
-            if as_json:
-                continue
-            if "error" in found:
-                say(f"{file}: not imported: {found['error']}")
-            else:
-                say(_sentence(found))
-    if as_json:
+    for file in files:
+        found = _import_file(server(), file, project)
+        (failed if "error" in found else done).append(found)
+        if wants_json():
+            continue
+        if "error" in found:
+            say(f"{file}: not imported: {found['error']}")
+        else:
+            say(_sentence(found))
+    if wants_json():
         print_json({"imported": done, "failed": failed})
     if failed:
         raise typer.Exit(EXIT_ERROR)

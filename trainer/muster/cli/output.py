@@ -6,9 +6,7 @@ import datetime as dt
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,8 +14,7 @@ if TYPE_CHECKING:
 
     from muster.client import ClientError
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-
+_wants_json = False
 MAX_WRITTEN_OUT = 1e15
 """Numbers below are written without an exponent, and with separators: 38,000 rows/s."""
 STATE_STYLES = {
@@ -116,11 +113,27 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def report(value: Any, text: str, *, as_json: bool) -> None:
-    """Print what a command has done: `value` as JSON, or a message for people."""
-    if as_json:
+def choose_json(is_chosen: bool) -> None:
+    """Note whether the command that begins has --json."""
+    global _wants_json
+    _wants_json = is_chosen
+
+
+def wants_json() -> bool:
+    """Return whether the command that runs has --json."""
+    return _wants_json
+
+
+def printed_json(value: Any) -> bool:
+    """Print `value` if the command has --json; return whether it has."""
+    if _wants_json:
         print_json(value)
-    else:
+    return _wants_json
+
+
+def report(value: Any, text: str) -> None:
+    """Print what a command has done: `value` as JSON, or a message for people."""
+    if not printed_json(value):
         say(text)
 
 
@@ -171,21 +184,14 @@ Cell = str | tuple[str, Callable[[Any], str]] | Callable[[Row], str]
 """A key of a row, a key and what writes its value, or what writes the row."""
 
 
-def print_rows(
-    rows: Sequence[Row],
-    columns: Mapping[str, Cell[Row]],
-    *,
-    as_json: bool,
-    empty: str = "",
-) -> None:
+def print_rows(rows: Sequence[Row], columns: Mapping[str, Cell[Row]], *, empty: str = "") -> None:
     """Print rows as JSON, or as a table.
 
     columns: cells by title; a column whose title begins with ">" is aligned to the right. Cells are
     escaped, except for Markup.
     empty: said to people instead of a table without rows.
     """
-    if as_json:
-        print_json(rows)
+    if printed_json(rows):
         return
     if empty and not rows:
         say(empty)

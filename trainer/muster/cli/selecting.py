@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from .exit_codes import EXIT_USAGE
-from .output import CommandFailure, JsonOption
+from .output import CommandFailure
 from .trials import TrialReference, parse_experiment, parse_trial
 
 
@@ -82,7 +82,6 @@ class SelectionOptions:
     """The part of a bulk request that selects the experiments."""
     yes: bool
     dry_run: bool
-    as_json: bool
     trials: tuple[TrialReference, ...] = ()
     """Trials named one by one; `which` is empty then."""
 
@@ -104,7 +103,6 @@ def _options(
     archived: ArchivedOption = Archived.exclude,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> SelectionOptions:
     named = [n if isinstance(n, TrialReference) else TrialReference(n) for n in numbers or ()]
     trials = tuple(reference for reference in named if reference.no is not None)
@@ -118,14 +116,14 @@ def _options(
             query=query,
             archived=archived,
         )
-        return SelectionOptions(which=which, yes=yes, dry_run=dry_run, as_json=as_json)
+        return SelectionOptions(which=which, yes=yes, dry_run=dry_run)
     if len(trials) < len(named) or any((state, project, label, owner, query)):
         raise CommandFailure(
             "Trials cannot be combined with experiments or a filter.",
             "name trials only, such as 36.1 36.2, or experiments only",
             exit_code=EXIT_USAGE,
         )
-    return SelectionOptions(which={}, yes=yes, dry_run=dry_run, as_json=as_json, trials=trials)
+    return SelectionOptions(which={}, yes=yes, dry_run=dry_run, trials=trials)
 
 
 def selecting(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .absent import client_of_environment
+from .absent import server
 from .exit_codes import EXIT_USAGE
 from .output import CommandFailure, age
 
@@ -68,26 +68,26 @@ def _find_named(name: str) -> TrialReference:
 
     Raises CommandFailure for none, and for several.
     """
-    with client_of_environment() as client:
+    client = server()
 
-        def named(wanted: str) -> list[schema.ExperimentOut]:
-            found = client.pages(
-                "/experiments", where=[f"name = {wanted}"], archived="include", limit=1000
-            )
-            exact = [e for e in found if e["name"] == wanted]
-            return [e for e in exact if e["archived_at"] is None] or exact
+    def named(wanted: str) -> list[schema.ExperimentOut]:
+        found = client.pages(
+            "/experiments", where=[f"name = {wanted}"], archived="include", limit=1000
+        )
+        exact = [e for e in found if e["name"] == wanted]
+        return [e for e in exact if e["archived_at"] is None] or exact
 
-        found, no = named(name), None
-        of_trial = _TRIAL_OF_NAME.fullmatch(name)
-        if not found and of_trial is not None:
-            found, no = named(of_trial[1]), int(of_trial[2])
-        if not found:
-            near = list(client.pages("/experiments", q=name, limit=CANDIDATES_SHOWN))
-            raise CommandFailure(
-                f"{name!r} names neither an experiment nor a trial of one (36.2).",
-                f"there is {_candidates(near)}" if near else "`muster list` shows all names",
-                exit_code=EXIT_USAGE,
-            )
+    found, no = named(name), None
+    of_trial = _TRIAL_OF_NAME.fullmatch(name)
+    if not found and of_trial is not None:
+        found, no = named(of_trial[1]), int(of_trial[2])
+    if not found:
+        near = list(client.pages("/experiments", q=name, limit=CANDIDATES_SHOWN))
+        raise CommandFailure(
+            f"{name!r} names neither an experiment nor a trial of one (36.2).",
+            f"there is {_candidates(near)}" if near else "`muster list` shows all names",
+            exit_code=EXIT_USAGE,
+        )
     if len(found) > 1:
         raise CommandFailure(
             f"{len(found):,} experiments are named {found[0]['name']!r}.",

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from muster.cli.absent import client_of_environment
+from muster.cli.absent import server
 from muster.cli.commands.operations import count
+from muster.cli.group import Commands
 from muster.cli.output import (
     CommandFailure,
-    JsonOption,
     age,
     console,
     escape,
     number,
-    print_json,
+    printed_json,
     report,
     say,
     styled_state,
@@ -42,9 +42,8 @@ class DeployGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(
+app = Commands(
     cls=DeployGroup,
-    no_args_is_help=True,
     help="Deployments: versions of models that answer requests. `muster deploy MODEL` starts one.",
 )
 
@@ -83,34 +82,30 @@ def start(
     ] = False,
     reason: ReasonOption = "",
     wait: WaitOption = True,
-    as_json: JsonOption = False,
 ) -> None:
     """Deploy a version of a model under an address. An alias is resolved once, now."""
     given = {"pool": pool, "slot_type": slot_type, "project": project}
     options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if listen:
         options["listen"] = "node"
-    with client_of_environment() as client:
-        found = client.deploy(
-            model, name=name, replicas=replicas, slots=slots, reason=reason, **options
-        )
-        found = _after(client, found, wait=wait)
+    client = server()
+    found = client.deploy(
+        model, name=name, replicas=replicas, slots=slots, reason=reason, **options
+    )
+    found = _after(client, found, wait=wait)
     report(
         found,
         f"Deployment {found['name']} serves {_what(found)} at {found['url']}."
         if found["state"] == "ready"
         else f"Deployment {found['name']} is {found['state']}: `muster deploy show {found['name']}`.",
-        as_json=as_json,
     )
 
 
 @app.command("list")
-def list_(as_json: JsonOption = False) -> None:
+def list_() -> None:
     """List deployments with what they serve, their requests and latencies."""
-    with client_of_environment() as client:
-        found = client.deployments()
-    if as_json:
-        print_json(found)
+    found = server().deployments()
+    if printed_json(found):
         return
     if not found:
         say("No deployments yet: `muster deploy MODEL@production` makes one.")
@@ -133,12 +128,10 @@ def list_(as_json: JsonOption = False) -> None:
 
 
 @app.command("show")
-def show(name: NameArgument, as_json: JsonOption = False) -> None:
+def show(name: NameArgument) -> None:
     """Show the replicas of a deployment, and its revisions with who made them and why."""
-    with client_of_environment() as client:
-        found = client.deployment(name)
-    if as_json:
-        print_json(found)
+    found = server().deployment(name)
+    if printed_json(found):
         return
     say(f"{found['name']} is {found['state']} and serves {_what(found)} at {found['url'] or '–'}.")
     if found["message"]:
@@ -173,16 +166,12 @@ def show(name: NameArgument, as_json: JsonOption = False) -> None:
 
 @app.command("update")
 def update(
-    name: NameArgument,
-    model: ModelArgument,
-    reason: ReasonOption = "",
-    wait: WaitOption = True,
-    as_json: JsonOption = False,
+    name: NameArgument, model: ModelArgument, reason: ReasonOption = "", wait: WaitOption = True
 ) -> None:
     """Roll out another version, replica by replica. Requests are answered meanwhile."""
-    with client_of_environment() as client:
-        found = client.update_deployment(name, model, reason=reason)
-        _report_rollout(_after(client, found, wait=wait), found["revision"], as_json)
+    client = server()
+    found = client.update_deployment(name, model, reason=reason)
+    _report_rollout(_after(client, found, wait=wait), found["revision"])
 
 
 @app.command("rollback")
@@ -194,41 +183,37 @@ def rollback(
     ] = None,
     reason: ReasonOption = "",
     wait: WaitOption = True,
-    as_json: JsonOption = False,
 ) -> None:
     """Return to the version that served before."""
-    with client_of_environment() as client:
-        found = client.roll_back_deployment(name, revision=revision, reason=reason)
-        _report_rollout(_after(client, found, wait=wait), found["revision"], as_json)
+    client = server()
+    found = client.roll_back_deployment(name, revision=revision, reason=reason)
+    _report_rollout(_after(client, found, wait=wait), found["revision"])
 
 
 @app.command("scale")
 def scale(
     name: NameArgument,
     replicas: Annotated[int, typer.Option("--replicas", min=1, max=64, help="Replicas.")],
-    as_json: JsonOption = False,
 ) -> None:
     """Change the number of replicas."""
-    with client_of_environment() as client:
-        found = client.scale_deployment(name, replicas)
-    report(found, f"{name} is to have {count(replicas, 'replica')}.", as_json=as_json)
+    found = server().scale_deployment(name, replicas)
+    report(found, f"{name} is to have {count(replicas, 'replica')}.")
 
 
 @app.command("stop")
-def stop(name: NameArgument, wait: WaitOption = True, as_json: JsonOption = False) -> None:
+def stop(name: NameArgument, wait: WaitOption = True) -> None:
     """Stop a deployment. Its replicas answer what they have begun."""
-    with client_of_environment() as client:
-        found = _after(client, client.stop_deployment(name), wait=wait)
-    report(found, f"{name} is {found['state']}.", as_json=as_json)
+    client = server()
+    found = _after(client, client.stop_deployment(name), wait=wait)
+    report(found, f"{name} is {found['state']}.")
 
 
-@app.command("delete")
+@app.command("delete", takes_json=False)
 def delete(name: NameArgument, yes: YesOption = False) -> None:
     """Delete a stopped deployment with its history."""
     if not yes and not typer.confirm(f"Delete deployment {name} with its history?"):
         raise typer.Exit(1)
-    with client_of_environment() as client:
-        client.delete_deployment(name)
+    server().delete_deployment(name)
     say(f"Deleted deployment {name}.")
 
 
@@ -244,14 +229,14 @@ def _after(client: Client, found: schema.DeploymentOut, *, wait: bool) -> schema
         ) from None
 
 
-def _report_rollout(found: schema.DeploymentOut, revision: int, as_json: bool) -> None:
+def _report_rollout(found: schema.DeploymentOut, revision: int) -> None:
     if found["state"] == "ready" and found["revision"] != revision:
         raise CommandFailure(
             found["message"] or "The update was given up.",
             hint=f"{found['name']} still serves {_what(found)}",
         )
     state = "serves" if found["state"] == "ready" else f"is {found['state']} to serve"
-    report(found, f"{found['name']} {state} {_what(found)}.", as_json=as_json)
+    report(found, f"{found['name']} {state} {_what(found)}.")
 
 
 def _what(row: schema.DeploymentItem) -> str:

@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster.byte_sizes import byte_size
-from muster.cli.absent import client_of_environment
+from muster.cli.absent import server
 from muster.cli.commands.operations import count
 from muster.cli.commands.outputs import parse_bytes
 from muster.cli.exit_codes import EXIT_USAGE
+from muster.cli.group import Commands
 from muster.cli.output import (
     CommandFailure,
-    JsonOption,
     age,
     console,
     escape,
     number,
-    print_json,
     printable,
+    printed_json,
     report,
     say,
     table,
+    wants_json,
 )
 from muster.cli.selecting import YesOption
 from muster.cli.trials import TrialReference, find_trial, parse_trial
@@ -33,9 +34,7 @@ from muster.document.inference import ExportFormat
 if TYPE_CHECKING:
     from muster.client import Client, schema
 
-app = typer.Typer(
-    no_args_is_help=True, help="Models: versions, aliases, promotion, and pulling them anywhere."
-)
+app = Commands(help="Models: versions, aliases, promotion, and pulling them anywhere.")
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model.")]
 ReferenceArgument = Annotated[
@@ -60,13 +59,10 @@ def list_(
         str | None, typer.Argument(metavar="[TEXT]", help="Part of the name or description.")
     ] = None,
     project: Annotated[str | None, typer.Option("--project", help="Only of this project.")] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List models with their aliases."""
-    with client_of_environment() as client:
-        found = client.models(project=project, text=text)
-    if as_json:
-        print_json(found)
+    found = server().models(project=project, text=text)
+    if printed_json(found):
         return
     if not found:
         say("No models yet: `muster model register NAME --checkpoint N` makes one.")
@@ -88,28 +84,26 @@ def list_(
 
 
 @app.command("show")
-def show(reference: ReferenceArgument, as_json: JsonOption = False) -> None:
+def show(reference: ReferenceArgument) -> None:
     """Show the versions of a model, or one version with its card.
 
     A name alone lists the versions. NAME:3 and NAME@production print the model card in Markdown: where
     the version comes from, its metrics, its files, and your notes.
     """
-    with client_of_environment() as client:
-        if ":" in reference or "@" in reference:
-            version = client.model_version(reference)
-            exports = client.model_exports(reference)
-            if as_json:
-                print_json({**version, "exports": exports})
-                return
-            _print_version(version)
-            if exports:
-                _print_exports(exports)
+    client = server()
+    if ":" in reference or "@" in reference:
+        version = client.model_version(reference)
+        exports = client.model_exports(reference)
+        if printed_json({**version, "exports": exports}):
             return
-        model = client.get(f"/models/{reference}")
-        versions = client.model_versions(reference)
-        rules = list(client.pages(f"/models/{reference}/promotions"))
-    if as_json:
-        print_json({**model, "versions": versions, "promotions": rules})
+        _print_version(version)
+        if exports:
+            _print_exports(exports)
+        return
+    model = client.get(f"/models/{reference}")
+    versions = client.model_versions(reference)
+    rules = list(client.pages(f"/models/{reference}/promotions"))
+    if printed_json({**model, "versions": versions, "promotions": rules}):
         return
     if model["description"]:
         print(printable(model["description"]))
@@ -187,7 +181,6 @@ def register(
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait until its digest is known.")
     ] = True,
-    as_json: JsonOption = False,
 ) -> None:
     """Register a version from a checkpoint, or from the outputs of a trial.
 
@@ -202,18 +195,18 @@ def register(
             exit_code=EXIT_USAGE,
         )
     more = _more(tags, notes, project)
-    with client_of_environment() as client:
-        trial_id = find_trial(client, outputs)["id"] if outputs is not None else None
-        if best is not None:
-            checkpoint = _best_checkpoint(client, best)
-        version = client.register_model(
-            name, checkpoint_id=checkpoint, trial_id=trial_id, paths=paths or (), **more
-        )
-        is_new = version["is_new"]
-        if wait and version["state"] != "ready":
-            say("Waiting for a node to read the checkpoint.")
-            version = client.wait_for_model(f"{version['model']}:{version['number']}")
-    _report_version(version, is_new=is_new, as_json=as_json)
+    client = server()
+    trial_id = find_trial(client, outputs)["id"] if outputs is not None else None
+    if best is not None:
+        checkpoint = _best_checkpoint(client, best)
+    version = client.register_model(
+        name, checkpoint_id=checkpoint, trial_id=trial_id, paths=paths or (), **more
+    )
+    is_new = version["is_new"]
+    if wait and version["state"] != "ready":
+        say("Waiting for a node to read the checkpoint.")
+        version = client.wait_for_model(f"{version['model']}:{version['number']}")
+    _report_version(version, is_new=is_new)
 
 
 def _best_checkpoint(client: Client, reference: TrialReference) -> int:
@@ -243,7 +236,6 @@ def upload(
     tags: TagOption = None,
     notes: NotesOption = "",
     project: ProjectOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Upload a file or a folder as a new version.
 
@@ -254,9 +246,8 @@ def upload(
         more["metrics"] = {
             key: _number(key, value) for key, value in _pairs(metrics, of_metrics=True).items()
         }
-    with client_of_environment() as client:
-        version = client.upload_model(name, source, on_progress=say, **more)
-    _report_version(version, is_new=version["is_new"], as_json=as_json)
+    version = server().upload_model(name, source, on_progress=say, **more)
+    _report_version(version, is_new=version["is_new"])
 
 
 @app.command("alias")
@@ -268,19 +259,18 @@ def alias(
     ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the alias.")] = False,
     reason: ReasonOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Let an alias name a version, or remove it. The history keeps who moved it, when and why."""
     if remove == (version is not None):
         raise CommandFailure("Which version?", "give its number, or --remove", exit_code=EXIT_USAGE)
-    with client_of_environment() as client:
-        if version is None:
-            client.delete_model_alias(name, alias, reason=reason)
-            done: schema.ModelAliasOut | dict[str, Any] = {"name": alias, "version": None}
-        else:
-            done = client.set_model_alias(name, alias, version, reason=reason)
+    client = server()
+    if version is None:
+        client.delete_model_alias(name, alias, reason=reason)
+        done: schema.ModelAliasOut | dict[str, Any] = {"name": alias, "version": None}
+    else:
+        done = client.set_model_alias(name, alias, version, reason=reason)
     text = f"{name}@{alias} is removed." if remove else f"{name}@{alias} is version {version} now."
-    report(done, text, as_json=as_json)
+    report(done, text)
 
 
 @app.command("promote")
@@ -296,7 +286,6 @@ def promote(
     goal: Annotated[
         str | None, typer.Option("--goal", metavar="min|max", help="Which values are better.")
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Let the best checkpoint of an experiment become an alias when the experiment has ended.
 
@@ -305,20 +294,19 @@ def promote(
     """
     if goal not in (None, "min", "max"):
         raise CommandFailure(f"--goal is {goal!r}.", "it must be min or max", exit_code=EXIT_USAGE)
-    with client_of_environment() as client:
-        rule = client.promote_model(
-            name,
-            to,
-            experiment,
-            metric=metric,
-            goal=goal,  # type: ignore[arg-type]
-        )
+    rule = server().promote_model(
+        name,
+        to,
+        experiment,
+        metric=metric,
+        goal=goal,  # type: ignore[arg-type]
+    )
     sign = "lowest" if rule["goal"] == "min" else "highest"
     text = (
         f"When experiment {experiment} has ended, its checkpoint with the {sign} {rule['metric']} becomes "
         f"{name}@{to}."
     )
-    report(rule, text, as_json=as_json)
+    report(rule, text)
 
 
 @app.command("evaluate")
@@ -342,7 +330,6 @@ def evaluate(
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait for the end, and show the result.")
     ] = True,
-    as_json: JsonOption = False,
 ) -> None:
     """Judge a version by the samples of a data set, in a job of its own.
 
@@ -350,24 +337,23 @@ def evaluate(
     the version, and in `muster model leaderboard`.
     """
     more: dict[str, Any] = {"resources": {"pool": pool}} if pool else {}
-    with client_of_environment() as client:
-        made = client.evaluate_model(
-            reference, data=data, split=split, batch_size=batch_size, code=code, **more
-        )
-        if not wait:
-            text = f"Submitted as experiment {made['id']}: `muster show {made['id']}`."
-            report(made, text, as_json=as_json)
-            return
-        say(f"Experiment {made['id']} evaluates {reference} by {data}.")
-        ended = client.wait(made["id"])
-        use = next(use for use in client.model_uses(made["id"]) if use["kind"] == "evaluation")
+    client = server()
+    made = client.evaluate_model(
+        reference, data=data, split=split, batch_size=batch_size, code=code, **more
+    )
+    if not wait:
+        text = f"Submitted as experiment {made['id']}: `muster show {made['id']}`."
+        report(made, text)
+        return
+    say(f"Experiment {made['id']} evaluates {reference} by {data}.")
+    ended = client.wait(made["id"])
+    use = next(use for use in client.model_uses(made["id"]) if use["kind"] == "evaluation")
     if use["result"] is None:
         raise CommandFailure(
             f"Experiment {made['id']} ended without a result: it is {ended['state']}.",
             f"`muster logs {made['id']}` and `muster show {made['id']}` say why",
         )
-    if as_json:
-        print_json(use)
+    if printed_json(use):
         return
     _print_evaluation(use, use["result"])
 
@@ -397,16 +383,13 @@ def _print_evaluation(use: schema.ModelUseOut, result: dict[str, Any]) -> None:
 @app.command("leaderboard")
 def leaderboard(
     data: Annotated[str | None, typer.Option("--data", help="Only of this data set.")] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Rank the evaluated versions, for each data set.
 
     Only evaluations by the same samples, and the same code of the metrics, are ranked together.
     """
-    with client_of_environment() as client:
-        found = client.model_leaderboards(data)
-    if as_json:
-        print_json(found)
+    found = server().model_leaderboards(data)
+    if printed_json(found):
         return
     if not found:
         say("No evaluations yet: `muster model evaluate NAME --data digits` makes one.")
@@ -443,14 +426,12 @@ def history(
     alias: Annotated[
         str | None, typer.Argument(metavar="[ALIAS]", help="Only of this alias.")
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show which version each alias named when, who moved it, and why."""
-    with client_of_environment() as client:
-        moves = client.model_history(name, alias=alias)
-        rules = list(client.pages(f"/models/{name}/promotions"))
-    if as_json:
-        print_json({"moves": moves, "promotions": rules})
+    client = server()
+    moves = client.model_history(name, alias=alias)
+    rules = list(client.pages(f"/models/{name}/promotions"))
+    if printed_json({"moves": moves, "promotions": rules}):
         return
     shown = table("when", "alias", "version", "before", "by", "why", right=("version", "before"))
     for row in moves:
@@ -495,7 +476,6 @@ def export(
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait for the end, and show the exports.")
     ] = True,
-    as_json: JsonOption = False,
 ) -> None:
     """Write a version for other programs, in a job of its own.
 
@@ -506,20 +486,18 @@ def export(
     more: dict[str, Any] = {"resources": {"pool": pool}} if pool else {}
     if requirements:
         more["environment"] = {"requirements": requirements}
-    with client_of_environment() as client:
-        made = client.export_model(reference, formats, code=code, **more)
-        if not wait:
-            text = f"Submitted as experiment {made['id']}: `muster show {made['id']}`."
-            report(made, text, as_json=as_json)
-            return
-        say(f"Experiment {made['id']} exports {reference} as {', '.join(formats)}.")
-        ended = client.wait(made["id"])
-        (use,) = (use for use in client.model_uses(made["id"]) if use["kind"] == "export")
-        jobs = client.model_exports(f"{use['model']}:{use['version']}")
+    client = server()
+    made = client.export_model(reference, formats, code=code, **more)
+    if not wait:
+        text = f"Submitted as experiment {made['id']}: `muster show {made['id']}`."
+        report(made, text)
+        return
+    say(f"Experiment {made['id']} exports {reference} as {', '.join(formats)}.")
+    ended = client.wait(made["id"])
+    (use,) = (use for use in client.model_uses(made["id"]) if use["kind"] == "export")
+    jobs = client.model_exports(f"{use['model']}:{use['version']}")
     job = next(job for job in jobs if job["experiment_id"] == made["id"])
-    if as_json:
-        print_json(job)
-    else:
+    if not printed_json(job):
         _print_exports([job])
     if ended["state"] != "COMPLETED":
         raise CommandFailure(
@@ -577,7 +555,6 @@ def pull(
         ExportFormat | None,
         typer.Option("--format", help="Fetch its newest finished export instead."),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Fetch the files of a version, each verified by its digest.
 
@@ -588,22 +565,21 @@ def pull(
         raise CommandFailure(
             "Exports are not cached.", "leave --cache or --format out", exit_code=EXIT_USAGE
         )
-    with client_of_environment() as client:
-        pulled = client.pull_model(
-            reference,
-            folder,
-            force=force,
-            cache=cache,
-            cache_bytes=cache_size,
-            format=format_,
-            on_progress=say,
-        )
+    pulled = server().pull_model(
+        reference,
+        folder,
+        force=force,
+        cache=cache,
+        cache_bytes=cache_size,
+        format=format_,
+        on_progress=say,
+    )
     text = (
         f"Pulled version {pulled.version} of {pulled.model} into {folder}: "
         f"{count(pulled.num_files, 'file')} fetched, {pulled.num_unchanged} unchanged, "
         f"{byte_size(pulled.size_bytes)} in all."
     )
-    report({**vars(pulled), "folder": str(pulled.folder)}, text, as_json=as_json)
+    report({**vars(pulled), "folder": str(pulled.folder)}, text)
 
 
 @app.command("edit")
@@ -616,7 +592,6 @@ def edit(
     rename: Annotated[
         str | None, typer.Option("--rename", metavar="NAME", help="New name of the model.")
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Change the description or name of a model (NAME), or the notes of a version (NAME:3)."""
     is_version = ":" in reference or "@" in reference
@@ -628,14 +603,14 @@ def edit(
             "use --notes for a version, --description or --rename for a model",
             exit_code=EXIT_USAGE,
         )
-    with client_of_environment() as client:
-        if is_version:
-            found = client.model_version(reference)
-            path = f"/models/{found['model']}/versions/{found['number']}"
-        else:
-            path = f"/models/{reference}"
-        changed = client.patch(path, body)
-    report(changed, f"Changed {reference}.", as_json=as_json)
+    client = server()
+    if is_version:
+        found = client.model_version(reference)
+        path = f"/models/{found['model']}/versions/{found['number']}"
+    else:
+        path = f"/models/{reference}"
+    changed = client.patch(path, body)
+    report(changed, f"Changed {reference}.")
 
 
 @app.command("delete")
@@ -647,7 +622,6 @@ def delete(
         bool, typer.Option("--force", help="Also what an alias names; the alias is removed.")
     ] = False,
     yes: YesOption = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Delete a version, or a model with all its versions.
 
@@ -660,17 +634,15 @@ def delete(
             "delete a version by its number; `muster model alias NAME ALIAS --remove` removes an alias",
             exit_code=EXIT_USAGE,
         )
-    if not yes and not as_json:
+    if not yes and not wants_json():
         what = reference if ":" in reference else f"{reference} with all its versions"
         typer.confirm(f"Delete {what}?", abort=True, err=True)
-    with client_of_environment() as client:
-        client.delete_model(reference, force=force)
-    report({"model": reference, "deleted": True}, f"Deleted {reference}.", as_json=as_json)
+    server().delete_model(reference, force=force)
+    report({"model": reference, "deleted": True}, f"Deleted {reference}.")
 
 
-def _report_version(version: schema.ModelVersionOut, *, is_new: bool, as_json: bool) -> None:
-    if as_json:
-        print_json(version)
+def _report_version(version: schema.ModelVersionOut, *, is_new: bool) -> None:
+    if printed_json(version):
         return
     name = f"{version['model']}:{version['number']}"
     if is_new:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..absent import client_of_environment
-from ..output import Cell, JsonOption, print_rows
+from ..absent import server
+from ..output import Cell, print_rows, wants_json
 
 if TYPE_CHECKING:
     from muster.client import schema
@@ -19,19 +19,17 @@ def catalog(
         Literal["methods", "events", "providers"],
         typer.Argument(metavar="WHAT", help="methods, events or providers."),
     ],
-    as_json: JsonOption = False,
 ) -> None:
     """List the methods of search, the events that notify, or the providers of nodes with their
     options."""
-    with client_of_environment() as client:
-        found: Mapping[str, Any] = client.get("/catalog")
+    found: Mapping[str, Any] = server().get("/catalog")
     section = {
         "methods": "search_methods",
         "events": "notified_events",
         "providers": "providers",
     }[what]
     rows = {"providers": _options}.get(what, list)(found[section])
-    print_rows(rows if not as_json else found[section], COLUMNS[what], as_json=as_json)
+    print_rows(rows if not wants_json() else found[section], COLUMNS[what])
 
 
 def _options(providers: list[schema.ProviderKindOut]) -> list[dict[str, Any]]:

@@ -11,15 +11,26 @@ import typer
 
 from muster.byte_sizes import byte_size
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
-from ..output import Cell, CommandFailure, JsonOption, age, number, print_json, print_rows, say
+from ..group import Commands
+from ..output import (
+    Cell,
+    CommandFailure,
+    age,
+    number,
+    print_json,
+    print_rows,
+    printed_json,
+    say,
+    wants_json,
+)
 from ..trials import ExperimentArgument, TrialArgument, find_trial
 
 if TYPE_CHECKING:
     from muster.client import schema
 
-app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, pin, clean up, export.")
+app = Commands(help="Checkpoints: list, pin, clean up, export.")
 
 LastOption = Annotated[
     int | None, typer.Option("--last", min=0, help="Keep the newest N of each trial.")
@@ -33,14 +44,11 @@ ExperimentBestOption = Annotated[
 
 
 @app.command("list")
-def list_(
-    trial: TrialArgument,
-    as_json: JsonOption = False,
-) -> None:
+def list_(trial: TrialArgument) -> None:
     """List the checkpoints of a trial, newest first."""
-    with client_of_environment() as client:
-        found = find_trial(client, trial)
-        checkpoints = list(client.pages(f"/trials/{found['id']}/checkpoints"))
+    client = server()
+    found = find_trial(client, trial)
+    checkpoints = list(client.pages(f"/trials/{found['id']}/checkpoints"))
     columns: dict[str, Cell[schema.CheckpointOut]] = {
         ">id": "id",
         ">step": "step",
@@ -50,7 +58,7 @@ def list_(
         "node": "node_name",
         "": _marks,
     }
-    print_rows(checkpoints, columns, as_json=as_json)
+    print_rows(checkpoints, columns)
 
 
 def _marks(row: schema.CheckpointOut) -> str:
@@ -67,29 +75,28 @@ CheckpointsArgument = Annotated[
 
 
 @app.command("pin")
-def pin(checkpoints: CheckpointsArgument, as_json: JsonOption = False) -> None:
+def pin(checkpoints: CheckpointsArgument) -> None:
     """Keep checkpoints regardless of their experiment's retention policy."""
-    _pin(checkpoints, "pin", as_json=as_json)
+    _pin(checkpoints, "pin")
 
 
 @app.command("unpin")
-def unpin(checkpoints: CheckpointsArgument, as_json: JsonOption = False) -> None:
+def unpin(checkpoints: CheckpointsArgument) -> None:
     """Make checkpoints subject to their experiment's retention policy again."""
-    _pin(checkpoints, "unpin", as_json=as_json)
+    _pin(checkpoints, "unpin")
 
 
-def _pin(checkpoints: list[int], action: str, *, as_json: bool) -> None:
+def _pin(checkpoints: list[int], action: str) -> None:
     done = []
-    with client_of_environment() as client:
-        for checkpoint_id in checkpoints:
-            row = client.post(f"/checkpoints/{checkpoint_id}:{action}", repeatable=True)
-            done.append(row)
-            if not as_json:
-                say(
-                    f"Checkpoint {row['id']} is {action}ned: step {row['step']} of trial "
-                    f"{row['trial_no']} of experiment {row['experiment_id']}."
-                )
-    if as_json:
+    for checkpoint_id in checkpoints:
+        row = server().post(f"/checkpoints/{checkpoint_id}:{action}", repeatable=True)
+        done.append(row)
+        if not wants_json():
+            say(
+                f"Checkpoint {row['id']} is {action}ned: step {row['step']} of trial "
+                f"{row['trial_no']} of experiment {row['experiment_id']}."
+            )
+    if wants_json():
         print_json(done)
 
 
@@ -102,7 +109,6 @@ def clean(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be deleted, without deleting it.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Delete, once, the checkpoints of an experiment that a policy does not keep.
 
@@ -117,16 +123,14 @@ def clean(
             "use --last, --best or --experiment-best",
             exit_code=EXIT_USAGE,
         )
-    with client_of_environment() as client:
-        if dry_run:
-            plan = client.get(f"/experiments/{experiment}/checkpoints:plan", **given)
-        else:
-            body = {name: given.get(name, 0) for name in numbers}
-            done = client.post(f"/experiments/{experiment}/checkpoints:clean", body)
+    client = server()
+    if dry_run:
+        plan = client.get(f"/experiments/{experiment}/checkpoints:plan", **given)
+    else:
+        body = {name: given.get(name, 0) for name in numbers}
+        done = client.post(f"/experiments/{experiment}/checkpoints:clean", body)
     if not dry_run:
-        if as_json:
-            print_json(done)
-        else:
+        if not printed_json(done):
             num = done["num_deleted"]
             go = (
                 "Deleted 1 checkpoint; agents delete its"
@@ -135,8 +139,7 @@ def clean(
             )
             say(f"{go} files.")
         return
-    if as_json:
-        print_json(plan)
+    if printed_json(plan):
         return
     _print_plan(plan)
 
@@ -151,14 +154,14 @@ def _print_plan(plan: schema.CleaningPlanOut) -> None:
         "": ("is_kept", lambda is_kept: "keep" if is_kept else "delete"),
         "reason": "reason",
     }
-    print_rows(plan["checkpoints"], columns, as_json=False)
+    print_rows(plan["checkpoints"], columns)
     say(
         f"{plan['num_dropped']} of {plan['num_dropped'] + plan['num_kept']} checkpoints would be deleted, "
         f"{byte_size(plan['freed_bytes'])} ({plan['policy']})."
     )
 
 
-@app.command("export")
+@app.command("export", takes_json=False)
 def export(
     place: Annotated[
         str,
@@ -189,14 +192,12 @@ def export(
 def _export_by_server(checkpoint_id: int, output: Path) -> None:
     from muster.client.exports import wait_for_export
 
-    with client_of_environment() as client:
-        found = client.post(f"/checkpoints/{checkpoint_id}:export", repeatable=True)
-        found = wait_for_export(client, found, on_wait=lambda what: say(f"Waiting for {what}."))
-        if found["state"] == "failed":
-            raise CommandFailure(
-                f"Checkpoint {checkpoint_id} was not exported: {found['message']}."
-            )
-        client.download_to(f"/exports/{found['id']}/file", output)
+    client = server()
+    found = client.post(f"/checkpoints/{checkpoint_id}:export", repeatable=True)
+    found = wait_for_export(client, found, on_wait=lambda what: say(f"Waiting for {what}."))
+    if found["state"] == "failed":
+        raise CommandFailure(f"Checkpoint {checkpoint_id} was not exported: {found['message']}.")
+    client.download_to(f"/exports/{found['id']}/file", output)
     what = "model" if found["file_name"].endswith(".safetensors") else "checkpoint"
     say(
         f"Wrote the {what} of step {found['step']} to {output} ({byte_size(found['size_bytes'] or 0)})."

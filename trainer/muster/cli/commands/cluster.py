@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
-from ..output import Cell, CommandFailure, JsonOption, age, print_json, print_rows, report, say
+from ..group import Commands
+from ..output import (
+    Cell,
+    CommandFailure,
+    age,
+    print_rows,
+    printed_json,
+    report,
+    say,
+)
 from .people import find_user
 
 if TYPE_CHECKING:
@@ -18,14 +27,15 @@ if TYPE_CHECKING:
 
 Role = Literal["viewer", "member", "admin", "predict", "metrics"]
 
-agent_app = typer.Typer(no_args_is_help=True, help="Join machines to the cluster.")
-token_app = typer.Typer(no_args_is_help=True, help="Your tokens for the command line and scripts.")
+agent_app = Commands(help="Join machines to the cluster.")
+token_app = Commands(help="Your tokens for the command line and scripts.")
 
 
 @agent_app.command(
     "run",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     add_help_option=False,
+    takes_json=False,
 )
 def agent_run(context: typer.Context) -> None:
     """Run an agent on this machine (the options are those of `muster-agent run`)."""
@@ -48,16 +58,12 @@ def agent_token(
     expires_in_s: Annotated[
         int, typer.Option("--expires-in-s", min=60, help="Seconds until it expires.")
     ] = 600,
-    as_json: JsonOption = False,
 ) -> None:
     """Create a join token and print the command to run on the new machine."""
-    with client_of_environment() as client:
-        created = client.post(
-            "/join-tokens", {"pool": pool, "uses": uses, "expires_in_s": expires_in_s}
-        )
-    if as_json:
-        print_json(created)
-    else:
+    created = server().post(
+        "/join-tokens", {"pool": pool, "uses": uses, "expires_in_s": expires_in_s}
+    )
+    if not printed_json(created):
         say(f"Run this on the new machine within {expires_in_s} s:")
         print(created["command"])
         if created.get("this_machine_only"):
@@ -105,7 +111,6 @@ def token_create(
         ),
     ] = None,
     account: ForOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Create a token. It is shown only once."""
     body: dict[str, Any] = {"name": name}
@@ -117,20 +122,18 @@ def token_create(
         body["role"] = role
     if project:
         body["projects"] = project
-    with client_of_environment() as client:
-        created = client.post(_tokens(client, account), body)
-    if as_json:
-        print_json(created)
-    else:
+    client = server()
+    created = client.post(_tokens(client, account), body)
+    if not printed_json(created):
         say("Keep it safe: it is not shown again.")
         print(created["secret"])
 
 
 @token_app.command("list")
-def token_list(account: ForOption = None, as_json: JsonOption = False) -> None:
+def token_list(account: ForOption = None) -> None:
     """List your tokens, or those of a service account."""
-    with client_of_environment() as client:
-        found = list(client.pages(_tokens(client, account)))
+    client = server()
+    found = list(client.pages(_tokens(client, account)))
     columns: dict[str, Cell[Any]] = {
         ">id": "id",
         "name": "name",
@@ -140,18 +143,16 @@ def token_list(account: ForOption = None, as_json: JsonOption = False) -> None:
         "expires": _expiry,
         "projects": ("projects", _projects),
     }
-    print_rows(found, columns, as_json=as_json, empty="No tokens.")
+    print_rows(found, columns, empty="No tokens.")
 
 
 @token_app.command("revoke")
 def token_revoke(
     token_id: Annotated[int, typer.Argument(metavar="ID", help="From `muster token list`.")],
-    as_json: JsonOption = False,
 ) -> None:
     """Revoke a token at once."""
-    with client_of_environment() as client:
-        client.delete(f"/tokens/{token_id}")
-    report({"id": token_id, "revoked": True}, f"Revoked token {token_id}.", as_json=as_json)
+    server().delete(f"/tokens/{token_id}")
+    report({"id": token_id, "revoked": True}, f"Revoked token {token_id}.")
 
 
 def _tokens(client: Client, account: str | None) -> str:
@@ -194,7 +195,6 @@ def login(
             "--with-token", help="Read a token from standard input or a prompt, without a browser."
         ),
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Save a server and a token: you confirm in a browser, on any machine, that this command may act as you."""
     from muster.client import Client as HttpClient
@@ -213,7 +213,6 @@ def login(
     report(
         {"url": target.url, "username": me["username"], "role": me["role"]},
         f"Signed in to {target.url} as {me['username']} ({me['role']}). Saved in {path}.",
-        as_json=as_json,
     )
 
 

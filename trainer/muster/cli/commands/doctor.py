@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from ..output import CommandFailure, JsonOption, print_json, say
+from ..output import CommandFailure, printed_json, say, wants_json
 
 LONGEST_MIN = 60
 
@@ -43,7 +43,6 @@ def doctor(
     check: Annotated[
         list[str] | None, typer.Option(help="Only this check; repeatable.", show_default=False)
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Examine this machine: two nodes and real trainings on it, in a temporary folder."""
     from ..doctor.checks import CHECKS
@@ -71,7 +70,7 @@ def doctor(
         report = None
         try:
             for report in examine(Path(folder), chosen, ends=time.monotonic() + 60 * minutes):
-                if report.findings and not as_json:
+                if report.findings and not wants_json():
                     last = report.findings[-1]
                     say(f"{last.outcome:8} {last.name:12} {last.sentence} ({last.took_s:.0f} s)")
                 if out is not None:
@@ -82,9 +81,7 @@ def doctor(
         except (RuntimeError, TimeoutError) as error:
             raise CommandFailure(f"The examination cannot be made: {error}") from error
     assert report is not None
-    if as_json:
-        print_json(report_json(report))
-    else:
+    if not printed_json(report_json(report)):
         say(report.summary)
     if report.num_failed:
         raise typer.Exit(1)

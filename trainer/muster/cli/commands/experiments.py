@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..maintenance_notes import note_maintenance
 from ..output import (
     Cell,
-    JsonOption,
     Markup,
     age,
     between,
@@ -20,9 +19,11 @@ from ..output import (
     print_fields,
     print_json,
     print_rows,
+    printed_json,
     say,
     styled_state,
     table,
+    wants_json,
 )
 from ..sending import (
     CodeOption,
@@ -53,70 +54,62 @@ def submit(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Show progress until it has ended.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Submit an experiment: a document, or a Slurm batch script."""
     document = read_document(file)
     overrides = list(set_ or [])
-    with client_of_environment() as client:
-        if document.startswith("#!"):
-            # Not above: the reading of batch scripts takes a fifth of the start of any command here.
-            from ..sbatch.reading import document_of
+    client = server()
+    if document.startswith("#!"):
+        # Not above: the reading of batch scripts takes a fifth of the start of any command here.
+        from ..sbatch.reading import document_of
 
-            script = code_of_script(file, code, overrides)
-            document = document_of(client, file, document, code=script, quiet=as_json)
-            file = "-"
-        sent = send_code(client, file, document, overrides, code, quiet=as_json)
-        experiment = client.submit(
-            document,
-            overrides=overrides,
-            blob_sha256=sent.sha256,
-            left_out=sent.left_out,
-            code_version=sent.version,
-        )
-        url = f"{client.target.url}/experiments/{experiment['id']}"
-        if not follow:
-            if as_json:
-                print_json(experiment)
-            else:
-                print(experiment["id"])
-                say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
-                note_maintenance(client, experiment["id"])
-            return
-        say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
-        note_maintenance(client, experiment["id"])
-        from ..follow import follow_to_the_end
+        script = code_of_script(file, code, overrides)
+        document = document_of(client, file, document, code=script, quiet=wants_json())
+        file = "-"
+    sent = send_code(client, file, document, overrides, code, quiet=wants_json())
+    experiment = client.submit(
+        document,
+        overrides=overrides,
+        blob_sha256=sent.sha256,
+        left_out=sent.left_out,
+        code_version=sent.version,
+    )
+    url = f"{client.target.url}/experiments/{experiment['id']}"
+    if not follow:
+        if not printed_json(experiment):
+            print(experiment["id"])
+            say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
+            note_maintenance(client, experiment["id"])
+        return
+    say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
+    note_maintenance(client, experiment["id"])
+    from ..follow import follow_to_the_end
 
-        follow_to_the_end(client, experiment["id"], as_json=as_json)
+    follow_to_the_end(client, experiment["id"])
 
 
-def validate(
-    file: DocumentArgument,
-    set_: SetOption = None,
-    code: CodeOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def validate(file: DocumentArgument, set_: SetOption = None, code: CodeOption = None) -> None:
     """Check an experiment document and show what would run, without submitting it."""
     document = read_document(file)
     overrides = list(set_ or [])
     named = file
-    with client_of_environment() as client:
-        if document.startswith("#!"):
-            # Not above: the reading of batch scripts takes a fifth of the start of any command here.
-            from ..sbatch.reading import document_of
+    client = server()
+    if document.startswith("#!"):
+        # Not above: the reading of batch scripts takes a fifth of the start of any command here.
+        from ..sbatch.reading import document_of
 
-            script = code_of_script(file, code, overrides)
-            document = document_of(client, file, document, code=script, quiet=as_json)
-            file = "-"
-        sent = send_code(client, file, document, overrides, code, quiet=as_json)
-        preview = client.preview(document, overrides=overrides, blob_sha256=sent.sha256)
-        needs = ""
-        config = preview["config"] if preview["valid"] else None
-        if config is not None and config["trainer"] is not None and not as_json:
-            from ..estimate import needs_of
+        script = code_of_script(file, code, overrides)
+        document = document_of(client, file, document, code=script, quiet=wants_json())
+        file = "-"
+    sent = send_code(client, file, document, overrides, code, quiet=wants_json())
+    preview = client.preview(document, overrides=overrides, blob_sha256=sent.sha256)
+    needs = ""
+    config = preview["config"] if preview["valid"] else None
+    if config is not None and config["trainer"] is not None and not wants_json():
+        from ..estimate import needs_of
 
-            needs = needs_of(client, document, overrides, sent.sha256)
-    if as_json:
+        needs = needs_of(client, document, overrides, sent.sha256)
+    if wants_json():
         print_json(preview)
     elif preview["valid"]:
         _print_preview(preview)
@@ -148,22 +141,20 @@ def list_(
     limit: Annotated[
         int, typer.Option(min=1, help="Maximum number of experiments, newest first.")
     ] = 20,
-    as_json: JsonOption = False,
 ) -> None:
     """List experiments, newest first."""
-    with client_of_environment() as client:
-        found = list(
-            client.pages(
-                "/experiments",
-                limit=limit,
-                state=state,
-                project=project,
-                label=label,
-                owner=owner,
-                q=query,
-                archived="include" if archived else None,
-            )
+    found = list(
+        server().pages(
+            "/experiments",
+            limit=limit,
+            state=state,
+            project=project,
+            label=label,
+            owner=owner,
+            q=query,
+            archived="include" if archived else None,
         )
+    )
     columns: dict[str, Cell[schema.ExperimentOut]] = {
         ">id": "id",
         "name": "name",
@@ -175,37 +166,33 @@ def list_(
         ">best": _best,
         "created": ("created_at", age),
     }
-    print_rows(found, columns, as_json=as_json, empty="No experiments.")
+    print_rows(found, columns, empty="No experiments.")
 
 
-def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
+def show(of: ExperimentOrTrialArgument) -> None:
     """Show an experiment and its trials, or one of them with its attempts."""
     from muster.client.methods.experiments import FIGURES_PAGE
 
-    with client_of_environment() as client:
-        if of.no is not None:
-            trial = client.get(f"/trials/{find_trial(client, of)['id']}")
-            runs = tracked_runs(client, trial["id"])
-            source = "" if as_json else _source_text(client, trial["id"])
-            if as_json:
-                print_json({**trial, "tracked_runs": runs})
-            else:
-                _show_trial(trial)
-                _show_source(source)
-                show_tracked_runs(runs)
-            return
-        detail = client.experiment(of.experiment)
-        trials = cast("list[ShownTrial]", client.trials(of.experiment, limit=1000))
-        if len(trials) <= FIGURES_PAGE:
-            figures = client.figures(of.experiment)
-            for one in trials:
-                one["figures"] = figures.get(one["id"], {})
-        is_single = len(trials) == 1
-        runs = tracked_runs(client, trials[0]["id"]) if is_single else []
-        source = _source_text(client, trials[0]["id"]) if is_single and not as_json else ""
-    if as_json:
-        print_json({**detail, "trials": trials})
-    else:
+    client = server()
+    if of.no is not None:
+        trial = client.get(f"/trials/{find_trial(client, of)['id']}")
+        runs = tracked_runs(client, trial["id"])
+        source = "" if wants_json() else _source_text(client, trial["id"])
+        if not printed_json({**trial, "tracked_runs": runs}):
+            _show_trial(trial)
+            _show_source(source)
+            show_tracked_runs(runs)
+        return
+    detail = client.experiment(of.experiment)
+    trials = cast("list[ShownTrial]", client.trials(of.experiment, limit=1000))
+    if len(trials) <= FIGURES_PAGE:
+        figures = client.figures(of.experiment)
+        for one in trials:
+            one["figures"] = figures.get(one["id"], {})
+    is_single = len(trials) == 1
+    runs = tracked_runs(client, trials[0]["id"]) if is_single else []
+    source = _source_text(client, trials[0]["id"]) if is_single and not wants_json() else ""
+    if not printed_json({**detail, "trials": trials}):
         _show_experiment(detail, trials)
         _show_source(source)
         show_tracked_runs(runs)

@@ -12,13 +12,14 @@ import typer
 
 from .. import import_wandb
 from ..exit_codes import EXIT_ERROR, EXIT_UNREACHABLE, EXIT_USAGE
-from ..output import CommandFailure, JsonOption, print_fields, print_json, say
+from ..group import Commands
+from ..output import CommandFailure, print_fields, print_json, say, wants_json
 
 if TYPE_CHECKING:
     from muster.client import schema
     from muster.importing.determined_code import ModelFolder
 
-app = typer.Typer(no_args_is_help=True, help="Import from other tools.")
+app = Commands(help="Import from other tools.")
 
 SCRIPT_BYTES = 1_000_000
 """Longer Python files are not looked into."""
@@ -60,7 +61,6 @@ def determined(
         bool, typer.Option("--check/--no-check", help="Let the server check the result.")
     ] = True,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Translate an experiment configuration of Determined into an experiment document.
 
@@ -80,17 +80,17 @@ def determined(
     draft = import_determined(
         _read(config), fallback_name=config.stem, slot_type=slot_type.value, model=model
     )
-    if not as_json:
+    if not wants_json():
         for translation in draft.translations:
             say(translation.text())
     if not draft.errors:
         text = yaml.safe_dump(draft.document, sort_keys=False, allow_unicode=True)
         if output is not None:
             output.write_text(text, encoding="utf-8")
-        elif not as_json:
+        elif not wants_json():
             print(text, end="")
     checked = _checked(text) if check and not draft.errors else None
-    if as_json:
+    if wants_json():
         print_json(
             {
                 "document": draft.document,
@@ -109,7 +109,7 @@ def determined(
         say("The server does not accept the result:")
         print_fields(checked["errors"])
         raise typer.Exit(EXIT_ERROR)
-    if checked is not None and not as_json:
+    if checked is not None and not wants_json():
         for warning in checked["warnings"]:
             say(f"warning: {warning['path']}: {warning['message']}")
         say("The server accepts the result.")

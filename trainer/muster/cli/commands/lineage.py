@@ -9,9 +9,9 @@ import typer
 
 from muster.code.folder import CodeFolder
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
-from ..output import CommandFailure, JsonOption, print_json, report, say
+from ..output import CommandFailure, printed_json, report, say, wants_json
 from ..selecting import SelectionOptions, selecting
 from ..sending import CodeOption, SentCode, SetOption, read_document, send_code, upload_folder
 from ..trials import ExperimentArgument, TrialReference, parse_trial
@@ -39,9 +39,8 @@ def continue_(
         body["length"] = {"epochs": epochs} if epochs is not None else {"steps": steps}
     if asked.trials:
         body["trials"] = [trial.no for trial in asked.trials]
-    with client_of_environment() as client:
-        detail = client.post_once(f"/experiments/{number}:continue", body)
-    report(detail, f"Experiment {number} continues ({detail['state']}).", as_json=asked.as_json)
+    detail = server().post_once(f"/experiments/{number}:continue", body)
+    report(detail, f"Experiment {number} continues ({detail['state']}).")
 
 
 def _one_experiment(asked: SelectionOptions) -> int:
@@ -87,33 +86,31 @@ def fork(
         Literal["all", "weights"],
         typer.Option(help="Part of the checkpoint to use: everything, or only the weights."),
     ] = "all",
-    as_json: JsonOption = False,
 ) -> None:
     """Create a new experiment from an existing one, with changes."""
     overrides = list(set_ or ())
     body: dict[str, Any] = {}
     section = _from(checkpoint, from_trial, load)
-    with client_of_environment() as client:
-        if section is not None:
-            trial = {"trial": str(from_trial)} if from_trial else {}
-            body["from"] = trial | section
-        if file is not None:
-            body["document"] = read_document(file)
-            sent = send_code(client, file, body["document"], overrides, code, quiet=as_json)
-        elif code is not None:
-            overrides.append(f"code.path={json.dumps(str(code))}")
-            sent = upload_folder(client, CodeFolder(path=code), quiet=as_json)
-        else:
-            sent = SentCode()
-        if sent.sha256 is not None:
-            body |= {"blob_sha256": sent.sha256, "left_out": sent.left_out}
-        if sent.version is not None:
-            body["code_version"] = sent.version.body()
-        body["overrides"] = overrides
-        made = client.post_once(f"/experiments/{experiment}:fork", body)
-        url = f"{client.target.url}/experiments/{made['id']}"
-    if as_json:
-        print_json(made)
+    client = server()
+    if section is not None:
+        trial = {"trial": str(from_trial)} if from_trial else {}
+        body["from"] = trial | section
+    if file is not None:
+        body["document"] = read_document(file)
+        sent = send_code(client, file, body["document"], overrides, code, quiet=wants_json())
+    elif code is not None:
+        overrides.append(f"code.path={json.dumps(str(code))}")
+        sent = upload_folder(client, CodeFolder(path=code), quiet=wants_json())
+    else:
+        sent = SentCode()
+    if sent.sha256 is not None:
+        body |= {"blob_sha256": sent.sha256, "left_out": sent.left_out}
+    if sent.version is not None:
+        body["code_version"] = sent.version.body()
+    body["overrides"] = overrides
+    made = client.post_once(f"/experiments/{experiment}:fork", body)
+    url = f"{client.target.url}/experiments/{made['id']}"
+    if printed_json(made):
         return
     print(made["id"])
     step = made["parent"] and made["parent"]["step"]

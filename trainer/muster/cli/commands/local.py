@@ -17,7 +17,16 @@ import typer
 from muster.launch import reaping
 from muster.launch.known_variables import AGENT_PREFIX, misspelt_lines
 
-from ..output import CommandFailure, JsonOption, console, duration, print_json, say, table
+from ..output import (
+    CommandFailure,
+    console,
+    duration,
+    print_json,
+    printed_json,
+    say,
+    table,
+    wants_json,
+)
 
 if TYPE_CHECKING:
     from muster_server.local.parts import LocalOptions
@@ -68,12 +77,11 @@ def up(
     show_status: Annotated[
         bool, typer.Option("--status", help="Show what runs and what it uses, then exit.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Run all of Muster on this machine until Ctrl-C."""
     root = _home(home)
     if show_status:
-        _print_status(root, as_json=as_json)
+        _print_status(root)
         return
     if no_agents and (agents or demo):
         raise CommandFailure(
@@ -106,7 +114,7 @@ def up(
     )
     # The `muster` command run from here on, and the demo, are to talk to this one.
     os.environ["MUSTER_HOME"] = str(root)
-    announce = _announce_as_json if as_json else _announce
+    announce = _announce_as_json if wants_json() else _announce
     reaping.adopt()  # what an agent that crashes leaves behind
     try:
         with supervise(options, say) as supervisor:
@@ -153,13 +161,10 @@ def _run(
     say("\nStopping …")
 
 
-def status(
-    home: HomeOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def status(home: HomeOption = None) -> None:
     """Show what `muster up` runs on this machine, and what it uses."""
-    _print_status(_home(home), as_json=as_json)
-    if home is None and not as_json:
+    _print_status(_home(home))
+    if home is None and not wants_json():
         _note_maintenance()
 
 
@@ -167,11 +172,11 @@ def _note_maintenance() -> None:
     """Print what keeps work from starting on the cluster of this environment, if there is one."""
     from muster.client import ClientError
 
-    from ..absent import client_of_environment
+    from ..absent import server
     from ..maintenance_notes import note_maintenance
 
-    with suppress(ClientError), client_of_environment() as client:
-        note_maintenance(client)
+    with suppress(ClientError):
+        note_maintenance(server())
 
 
 def torch_notice() -> str:
@@ -265,7 +270,7 @@ def _open_browser(url: str) -> None:
     threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
-def _print_status(root: Path, *, as_json: bool) -> None:
+def _print_status(root: Path) -> None:
     try:
         from muster_server.local.home import Home
         from muster_server.local.processes import usage
@@ -277,14 +282,12 @@ def _print_status(root: Path, *, as_json: bool) -> None:
     home = Home(root)
     state = home.read_state() if home.is_running() else {}
     if not state:
-        if as_json:
-            print_json({"running": False, "home": str(root)})
-        else:
+        if not printed_json({"running": False, "home": str(root)}):
             say(f"Muster does not run from {root}.")
             say("hint: start it with `muster up`")
         raise typer.Exit(1)
     used = usage(state)
-    if as_json:
+    if wants_json():
         value: dict[str, Any] = {
             "running": True,
             "home": str(root),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
-from ..output import CommandFailure, JsonOption, printable, report_outage, say
+from ..output import CommandFailure, printable, report_outage, say, wants_json
 from ..trials import ExperimentOrTrialArgument, TrialReference, find_trial, numbers_text
 from .experiments import StreamName
 
@@ -103,7 +103,6 @@ def logs(
         bool, typer.Option("--timestamps", "-t", help="Show when each line was received.")
     ] = False,
     follow: FollowOption = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Print the log of a trial, or of all trials of an experiment, with all ranks in order."""
     if query is not None and grep is not None:
@@ -132,7 +131,6 @@ def logs(
                 "stream": stream,
                 "attempt": attempt,
             },
-            as_json=as_json,
         )
         return
     given: dict[str, Any] = {
@@ -149,7 +147,7 @@ def logs(
         "tail": tail,
         "follow": follow,
     }
-    _print_lines(trial, given, timestamps=timestamps, as_json=as_json)
+    _print_lines(trial, given, timestamps=timestamps)
 
 
 def _refuse(options: dict[str, Any], wrong: str, hint: str) -> None:
@@ -164,35 +162,34 @@ def _print_lines(
     given: dict[str, Any],
     *,
     timestamps: bool,
-    as_json: bool,
 ) -> None:
     """Print the lines that `given` chooses, or say that there are none."""
     import json
 
     follow = given["follow"]
-    with client_of_environment() as client:
-        # One trial's log has no bound on its streams, and says "rank 0" rather than "36.1 rank 0".
-        is_one = trial.no is not None or _has_one_trial(client.experiment(trial.experiment))
-        trial_id = find_trial(client, trial)["id"] if is_one else None
-        several = None if is_one else trial.experiment
-        num_hidden = 0
-        if trial_id is not None and not (follow or as_json or given["ranks"]):
-            given["ranks"], num_hidden = _ranks_that_failed(client, trial_id)
-        count = 0
-        with client.patience(report_outage) if follow else nullcontext():
-            for line in client.log_lines(trial_id, experiment_id=several, **given):
-                count += 1
-                if as_json:
-                    print(json.dumps(line, ensure_ascii=False), flush=follow)
-                else:
-                    print(_as_text(line, timestamps, experiment=several), flush=follow)
-        if num_hidden and count:
-            lines = "1 line" if num_hidden == 1 else f"{num_hidden:,} lines"
-            say(f"{lines} of the launcher left out: add `--rank -1` to see them alone.")
-        if not count and trial_id is not None:
-            _say_no_lines(client, trial_id, given)
-        elif not count:
-            say("No matching lines yet.")
+    client = server()
+    # One trial's log has no bound on its streams, and says "rank 0" rather than "36.1 rank 0".
+    is_one = trial.no is not None or _has_one_trial(client.experiment(trial.experiment))
+    trial_id = find_trial(client, trial)["id"] if is_one else None
+    several = None if is_one else trial.experiment
+    num_hidden = 0
+    if trial_id is not None and not (follow or wants_json() or given["ranks"]):
+        given["ranks"], num_hidden = _ranks_that_failed(client, trial_id)
+    count = 0
+    with client.patience(report_outage) if follow else nullcontext():
+        for line in client.log_lines(trial_id, experiment_id=several, **given):
+            count += 1
+            if wants_json():
+                print(json.dumps(line, ensure_ascii=False), flush=follow)
+            else:
+                print(_as_text(line, timestamps, experiment=several), flush=follow)
+    if num_hidden and count:
+        lines = "1 line" if num_hidden == 1 else f"{num_hidden:,} lines"
+        say(f"{lines} of the launcher left out: add `--rank -1` to see them alone.")
+    if not count and trial_id is not None:
+        _say_no_lines(client, trial_id, given)
+    elif not count:
+        say("No matching lines yet.")
 
 
 def _ranks_that_failed(client: Client, trial_id: int) -> tuple[list[int], int]:
@@ -206,14 +203,14 @@ def _ranks_that_failed(client: Client, trial_id: int) -> tuple[list[int], int]:
     return (sorted(ranks), num_hidden) if ranks and len(ranks) <= MAX_RANKS else ([], 0)
 
 
-def _print_values(trial: TrialReference, params: dict[str, Any], *, as_json: bool) -> None:
+def _print_values(trial: TrialReference, params: dict[str, Any]) -> None:
     """Print what a pattern finds in the log of a trial."""
     import json
 
-    with client_of_environment() as client:
-        trial_id = find_trial(client, trial)["id"]
-        found = client.get(f"/trials/{trial_id}/logs/values", **params)
-    if as_json:
+    client = server()
+    trial_id = find_trial(client, trial)["id"]
+    found = client.get(f"/trials/{trial_id}/logs/values", **params)
+    if wants_json():
         print(json.dumps(found, ensure_ascii=False))
         return
     num, names = found["num_values"], found["num_names"]

@@ -7,15 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
+from ..group import Commands
 from ..maintenance_notes import scope, until, utc
-from ..output import Cell, CommandFailure, JsonOption, print_json, print_rows, printable, say
+from ..output import (
+    Cell,
+    CommandFailure,
+    print_rows,
+    printable,
+    printed_json,
+    say,
+)
 
 if TYPE_CHECKING:
     from muster.client import schema
 
-app = typer.Typer(no_args_is_help=True, help="Maintenance: stop nodes without losing work.")
+app = Commands(help="Maintenance: stop nodes without losing work.")
 
 ReasonOption = Annotated[str, typer.Option(help="Why, in one line; everybody who waits reads it.")]
 PoolOption = Annotated[
@@ -49,10 +57,9 @@ def start(
         str | None,
         typer.Option("--for", metavar="LENGTH", help="End it after this time, such as 1h."),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Stop starting work now: on the whole cluster, or on some pools and nodes."""
-    _create({"ends_at": for_, "reason": reason, "running": running}, pool, node, as_json=as_json)
+    _create({"ends_at": for_, "reason": reason, "running": running}, pool, node)
 
 
 @app.command("plan")
@@ -74,7 +81,6 @@ def plan(
     pool: PoolOption = None,
     node: NodeOption = None,
     running: RunningOption = "checkpoint",
-    as_json: JsonOption = False,
 ) -> None:
     """Plan maintenance: what would still run then by its time limit is not started before it."""
     body = {
@@ -83,14 +89,13 @@ def plan(
         "reason": reason,
         "running": running,
     }
-    _create(body, pool, node, as_json=as_json)
+    _create(body, pool, node)
 
 
 @app.command("list")
-def list_(as_json: JsonOption = False) -> None:
+def list_() -> None:
     """List active and planned maintenance."""
-    with client_of_environment() as client:
-        found = client.get("/maintenance")["items"]
+    found = server().get("/maintenance")["items"]
     columns: dict[str, Cell[schema.MaintenanceOut]] = {
         ">id": "id",
         "state": lambda window: "active" if window["is_active"] else "planned",
@@ -101,32 +106,24 @@ def list_(as_json: JsonOption = False) -> None:
         "by": "created_by",
         "reason": "reason",
     }
-    print_rows(found, columns, as_json=as_json, empty="No maintenance is active or planned.")
+    print_rows(found, columns, empty="No maintenance is active or planned.")
 
 
 @app.command("end")
 def end(
     window_id: Annotated[int, typer.Argument(metavar="ID", help="From `muster maintenance list`.")],
-    as_json: JsonOption = False,
 ) -> None:
     """End active maintenance, or take planned maintenance back."""
-    with client_of_environment() as client:
-        window = client.post(f"/maintenance/{window_id}:end")
-    if as_json:
-        print_json(window)
-    else:
+    window = server().post(f"/maintenance/{window_id}:end")
+    if not printed_json(window):
         say(f"Maintenance {window_id} of {scope(window)} is over. What waited there starts again.")
 
 
-def _create(
-    body: dict[str, Any], pools: list[str] | None, nodes: list[str] | None, *, as_json: bool
-) -> None:
-    with client_of_environment() as client:
-        window = client.post(
-            "/maintenance", {**body, "pools": list(pools or ()), "nodes": list(nodes or ())}
-        )
-    if as_json:
-        print_json(window)
+def _create(body: dict[str, Any], pools: list[str] | None, nodes: list[str] | None) -> None:
+    window = server().post(
+        "/maintenance", {**body, "pools": list(pools or ()), "nodes": list(nodes or ())}
+    )
+    if printed_json(window):
         return
     begins = "has started" if window["is_active"] else f"starts at {utc(window['starts_at'])}"
     say(

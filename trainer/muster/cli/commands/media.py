@@ -9,16 +9,16 @@ import typer
 
 from muster.byte_sizes import byte_size
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
+from ..group import Commands
 from ..output import (
     CommandFailure,
-    JsonOption,
     age,
     console,
     escape,
-    print_json,
     printable,
+    printed_json,
     say,
     table,
 )
@@ -29,9 +29,7 @@ from .outputs import report_fetched, target_folder
 if TYPE_CHECKING:
     from muster.client import schema
 
-app = typer.Typer(
-    no_args_is_help=True, help="Images, histograms, tables and the like that scripts log."
-)
+app = Commands(help="Images, histograms, tables and the like that scripts log.")
 
 RANKS_SHOWN = 4
 RankOption = Annotated[int | None, typer.Option("--rank", min=0, help="Only items of this rank.")]
@@ -46,7 +44,6 @@ def list_(
     ] = None,
     step: StepOption = None,
     rank: RankOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List the names that a trial has logged media under, or the items of one name.
 
@@ -59,18 +56,17 @@ def list_(
             "--step and --rank choose among the items of one name: give the name, too.",
             exit_code=EXIT_USAGE,
         )
-    with client_of_environment() as client:
-        trial_id = find_trial(client, trial)["id"]
-        found = client.get(f"/trials/{trial_id}/media/series")
-        items = (
-            list(list_media(client, trial_id, names=[name], step=step, rank=rank))
-            if name is not None
-            else []
-        )
+    client = server()
+    trial_id = find_trial(client, trial)["id"]
+    found = client.get(f"/trials/{trial_id}/media/series")
+    items = (
+        list(list_media(client, trial_id, names=[name], step=step, rank=rank))
+        if name is not None
+        else []
+    )
     if name is not None and not items:
         raise _nothing(found, name)
-    if as_json:
-        print_json(items if name is not None else found)
+    if printed_json(items if name is not None else found):
         return
     shown = _items(items) if name is not None else _names(found["series"])
     if items or found["series"]:
@@ -146,7 +142,6 @@ def get(
     force: Annotated[
         bool, typer.Option("--force", help="Replace files that have other content.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Fetch media into files, such as samples/step-40-rank-0.png.
 
@@ -157,19 +152,19 @@ def get(
     if last and step is not None:
         raise CommandFailure("Give either --step or --last.", exit_code=EXIT_USAGE)
     folder = target_folder(output, f"media-{trial}")
-    with client_of_environment() as client:
-        trial_id = find_trial(client, trial)["id"]
-        found = client.get(f"/trials/{trial_id}/media/series")
-        known = {one["name"] for one in found["series"]}
-        for name in names or []:
-            if name not in known:
-                raise _nothing(found, name)
-        items = list(list_media(client, trial_id, names=names or [], rank=rank, step=step))
-        if last:
-            ends = {item["name"]: item["step"] for item in items}  # they come by step
-            items = [item for item in items if item["step"] == ends[item["name"]]]
-        done = fetch_media(client, items, folder, force=force, on_progress=say)
-    report_fetched(done, folder, as_json=as_json)
+    client = server()
+    trial_id = find_trial(client, trial)["id"]
+    found = client.get(f"/trials/{trial_id}/media/series")
+    known = {one["name"] for one in found["series"]}
+    for name in names or []:
+        if name not in known:
+            raise _nothing(found, name)
+    items = list(list_media(client, trial_id, names=names or [], rank=rank, step=step))
+    if last:
+        ends = {item["name"]: item["step"] for item in items}  # they come by step
+        items = [item for item in items if item["step"] == ends[item["name"]]]
+    done = fetch_media(client, items, folder, force=force, on_progress=say)
+    report_fetched(done, folder)
 
 
 def _nothing(found: schema.MediaOverviewOut, name: str) -> CommandFailure:

@@ -14,9 +14,10 @@ import typer
 
 from muster.byte_sizes import byte_size
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..finding_nodes import find_node
-from ..output import CommandFailure, JsonOption, printable, report, say
+from ..group import Commands
+from ..output import CommandFailure, printable, report, say
 
 if TYPE_CHECKING:
     from muster.bootstrap.machine import RemoteMachine
@@ -50,11 +51,11 @@ WheelsOption = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Commands) -> None:
     """Add the commands to those of nodes."""
     app.command("add")(add)
     app.command("upgrade")(upgrade)
-    app.command("remove")(remove)
+    app.command("remove", takes_json=False)(remove)
 
 
 def add(
@@ -81,7 +82,6 @@ def add(
     identity: IdentityOption = "",
     ssh_option: SshOption = None,
     wheels: WheelsOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Install an agent on a machine that you reach with ssh, and start it (administrators).
 
@@ -114,19 +114,13 @@ def add(
             is_new = remote.install(machine, wheels) != machine.digest
             if not is_new and settings == machine.settings and _is_fine(machine, before):
                 _remember(node_name, to)
-                report(
-                    before, f"{node_name} is online already, with this version.", as_json=as_json
-                )
+                report(before, f"{node_name} is online already, with this version.")
                 return
             remote.reach(url)
             remote.configure(node=node_name, settings=settings, token=token["secret"])
             node = _start(client, remote, machine, node_name, before)
     _remember(node_name, to)
-    report(
-        node,
-        f"{node_name} is online: {node['num_slots']} slots in {node['pool']}.",
-        as_json=as_json,
-    )
+    report(node, f"{node_name} is online: {node['num_slots']} slots in {node['pool']}.")
 
 
 def upgrade(
@@ -136,7 +130,6 @@ def upgrade(
     identity: IdentityOption = "",
     ssh_option: SshOption = None,
     wheels: WheelsOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Install this version of the agent on a machine that has an older one (administrators).
 
@@ -159,10 +152,10 @@ def upgrade(
         say("installing …")
         is_new = remote.install(machine, wheels) != machine.digest
         if not is_new and _is_fine(machine, before):
-            report(before, f"{machine.node} has this version already.", as_json=as_json)
+            report(before, f"{machine.node} has this version already.")
             return
         node = _start(client, remote, machine, machine.node, before)
-    report(node, f"{machine.node} is online with version {node['agent_version']}.", as_json=as_json)
+    report(node, f"{machine.node} is online with version {node['agent_version']}.")
 
 
 def remove(
@@ -223,9 +216,9 @@ def remove(
 
 
 def _remove_from_cluster(target: str) -> None:
-    with client_of_environment() as client:
-        node = find_node(client, target)
-        client.delete(f"/nodes/{node['id']}")
+    client = server()
+    node = find_node(client, target)
+    client.delete(f"/nodes/{node['id']}")
     _forget(node["name"])
     say(f"Removed {printable(node['name'])}.")
 
@@ -241,16 +234,16 @@ def _session(to: Destination, else_: str = "") -> Iterator[tuple[Client, Remote]
     """
     from muster.bootstrap.steps import StepFailed, connect
 
-    with client_of_environment() as client:
-        _require_same_version(client)
-        try:
-            with connect(to) as remote:
-                yield client, remote
-        except StepFailed as error:
-            hint = f"{error.hint}; {else_}" if else_ else error.hint
-            raise CommandFailure(f"{error}", hint, code="nodes.setup") from None
-        except LookupError as error:
-            raise CommandFailure(f"{error}.", code="nodes.setup") from None
+    client = server()
+    _require_same_version(client)
+    try:
+        with connect(to) as remote:
+            yield client, remote
+    except StepFailed as error:
+        hint = f"{error.hint}; {else_}" if else_ else error.hint
+        raise CommandFailure(f"{error}", hint, code="nodes.setup") from None
+    except LookupError as error:
+        raise CommandFailure(f"{error}.", code="nodes.setup") from None
 
 
 def _require_same_version(client: Client) -> None:

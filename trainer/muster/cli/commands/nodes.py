@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..finding_nodes import find_node
+from ..group import Commands
 from ..output import (
     Cell,
-    JsonOption,
     Markup,
     age,
     console,
@@ -19,16 +19,18 @@ from ..output import (
     print_json,
     print_rows,
     printable,
+    printed_json,
     report,
     say,
     styled_state,
+    wants_json,
 )
 from . import node_setup
 
 if TYPE_CHECKING:
     from muster.client import schema
 
-app = typer.Typer(no_args_is_help=True, help="Nodes: add, drain, remove, check.")
+app = Commands(help="Nodes: add, drain, remove, check.")
 node_setup.add_to(app)
 
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name (or id) of a node.")]
@@ -42,12 +44,11 @@ def list_(
         bool,
         typer.Option("--outdated", help="Only nodes whose agent is not of the server's version."),
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """List the nodes of the cluster."""
-    with client_of_environment() as client:
-        found = list(client.pages("/nodes"))
-        server = client.get("/cluster")["server_version"] if outdated else ""
+    client = server()
+    found = list(client.pages("/nodes"))
+    version = client.get("/cluster")["server_version"] if outdated else ""
     columns: dict[str, Cell[schema.NodeOut]] = {
         "name": "name",
         "state": ("state", styled_state),
@@ -61,11 +62,11 @@ def list_(
     }
     empty = "No nodes. Join one: muster node add user@host, or muster agent token"
     if outdated:
-        found = [node for node in found if node["agent_version"] != server]
+        found = [node for node in found if node["agent_version"] != version]
         columns["agent"] = "agent_version"
-        empty = f"No agent has another version than the server's, {server}."
-    print_rows(found, columns, as_json=as_json, empty=empty)
-    if as_json:
+        empty = f"No agent has another version than the server's, {version}."
+    print_rows(found, columns, empty=empty)
+    if wants_json():
         return
     reasons: dict[str, list[str]] = {}
     for node in found:
@@ -76,13 +77,12 @@ def list_(
 
 
 @app.command("show")
-def show(name: NodeArgument, as_json: JsonOption = False) -> None:
+def show(name: NodeArgument) -> None:
     """Show a node: its health with all reasons, its slots, versions and latest events."""
-    with client_of_environment() as client:
-        node = find_node(client, name)
-        events = list(client.pages(f"/nodes/{node['id']}/events", limit=NUM_EVENTS))
-    if as_json:
-        print_json({**node, "events": events})
+    client = server()
+    node = find_node(client, name)
+    events = list(client.pages(f"/nodes/{node['id']}/events", limit=NUM_EVENTS))
+    if printed_json({**node, "events": events}):
         return
     console().print(
         f"[bold]{escape(node['name'])}[/bold]  {styled_state(node['state'])}  {node['scheduling']}  "
@@ -115,31 +115,31 @@ def show(name: NodeArgument, as_json: JsonOption = False) -> None:
 
 
 @app.command("cordon")
-def cordon(name: NodeArgument, as_json: JsonOption = False) -> None:
+def cordon(name: NodeArgument) -> None:
     """Stop placing new work on a node. Running work continues."""
-    _schedule(name, "cordoned", "Nothing new is placed on {name}.", as_json=as_json)
+    _schedule(name, "cordoned", "Nothing new is placed on {name}.")
 
 
 @app.command("drain")
-def drain(name: NodeArgument, as_json: JsonOption = False) -> None:
+def drain(name: NodeArgument) -> None:
     """Empty a node: running trials save a checkpoint and continue elsewhere."""
     words = "{name} is draining: running trials save a checkpoint and continue elsewhere."
-    _schedule(name, "draining", words, as_json=as_json)
+    _schedule(name, "draining", words)
 
 
 @app.command("open")
-def open_(name: NodeArgument, as_json: JsonOption = False) -> None:
+def open_(name: NodeArgument) -> None:
     """Allow new work on a node again. Also releases it from quarantine."""
-    _schedule(name, "open", "{name} takes new work.", as_json=as_json)
+    _schedule(name, "open", "{name} takes new work.")
 
 
 @app.command("release")
-def release(name: NodeArgument, as_json: JsonOption = False) -> None:
+def release(name: NodeArgument) -> None:
     """Release a node from quarantine once its problem is fixed."""
-    with client_of_environment() as client:
-        before = find_node(client, name)
-        node = client.post(f"/nodes/{before['id']}:release")
-    if as_json:
+    client = server()
+    before = find_node(client, name)
+    node = client.post(f"/nodes/{before['id']}:release")
+    if wants_json():
         print_json(node)
     elif before["quarantine_reason"]:
         say(f"{printable(node['name'])} is released from quarantine. The reason was:")
@@ -151,27 +151,24 @@ def release(name: NodeArgument, as_json: JsonOption = False) -> None:
 @app.command("preflight")
 def preflight(
     names: Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")],
-    as_json: JsonOption = False,
 ) -> None:
     """Test the disks and devices of nodes and every connection between them.
 
     Each node connects to every other at its advertised address, and each pair adds up a vector
     (all-reduce over gloo). Exit code 1 if something fails; the verdict names the nodes.
     """
-    with client_of_environment() as client:
-        found = client.post("/preflights", {"nodes": names})
-        while found["state"] == "running":
-            time.sleep(PREFLIGHT_POLL_S)
-            found = client.get(f"/preflights/{found['id']}")
-    if as_json:
-        print_json(found)
-    else:
+    client = server()
+    found = client.post("/preflights", {"nodes": names})
+    while found["state"] == "running":
+        time.sleep(PREFLIGHT_POLL_S)
+        found = client.get(f"/preflights/{found['id']}")
+    if not printed_json(found):
         _print_preflight(found)
     if found["state"] != "passed":
         raise typer.Exit(1)
 
 
-@app.command("check")
+@app.command("check", takes_json=False)
 def check(
     name: Annotated[
         str, typer.Argument(metavar="[NODE]", help="This machine's node: released if it passes.")
@@ -218,7 +215,7 @@ def _print_preflight(found: schema.PreflightOut) -> None:
             ">all-reduce": ("allreduce_ms", _ms),
             "": ("message", lambda why: Markup(f"[red]{escape(why)}[/red]") if why else "ok"),
         }
-        print_rows(links, columns, as_json=False)
+        print_rows(links, columns)
     for node in found["nodes"]:
         for problem in node["problems"]:
             print(f"{printable(node['node_name'])}: {printable(problem)}")
@@ -229,10 +226,10 @@ def _ms(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g} ms"
 
 
-def _schedule(name: str, scheduling: str, words: str, *, as_json: bool) -> None:
-    with client_of_environment() as client:
-        node = client.patch(f"/nodes/{find_node(client, name)['id']}", {"scheduling": scheduling})
-    report(node, words.format(name=printable(node["name"])), as_json=as_json)
+def _schedule(name: str, scheduling: str, words: str) -> None:
+    client = server()
+    node = client.patch(f"/nodes/{find_node(client, name)['id']}", {"scheduling": scheduling})
+    report(node, words.format(name=printable(node["name"])))
 
 
 def _slots(node: schema.NodeOut) -> str:

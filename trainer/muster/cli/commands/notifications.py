@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
+from ..group import Commands
 from ..output import (
     Cell,
     CommandFailure,
-    JsonOption,
     age,
     last_use,
     print_json,
     print_rows,
+    printed_json,
     report,
     say,
+    wants_json,
 )
 from ..selecting import YesOption
 from .secrets import read_value
@@ -35,10 +37,7 @@ TEST_TIMEOUT_S = 60.0
 POLL_S = 0.5
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Notifications by e-mail, webhook and chat.",
-)
+app = Commands(help="Notifications by e-mail, webhook and chat.")
 
 NameArgument = Annotated[str, typer.Argument(metavar="TARGET", help="Name of the target.")]
 ProjectOption = Annotated[
@@ -47,10 +46,9 @@ ProjectOption = Annotated[
 
 
 @app.command("targets")
-def targets(project: ProjectOption = None, as_json: JsonOption = False) -> None:
+def targets(project: ProjectOption = None) -> None:
     """List your targets, or those of a project. Addresses and secrets are never shown."""
-    with client_of_environment() as client:
-        found = list(client.pages("/notifications/targets", **_of(project)))
+    found = list(server().pages("/notifications/targets", **_of(project)))
     columns: dict[str, Cell[schema.NotificationTargetOut]] = {
         "name": "name",
         "kind": "kind",
@@ -60,7 +58,7 @@ def targets(project: ProjectOption = None, as_json: JsonOption = False) -> None:
         "last sent": ("last_sent_at", last_use),
     }
     empty = "There are no targets yet: `muster notify add NAME webhook` creates one."
-    print_rows(found, columns, as_json=as_json, empty=empty)
+    print_rows(found, columns, empty=empty)
 
 
 @app.command("add")
@@ -87,7 +85,6 @@ def add(
         ),
     ] = None,
     project: ProjectOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Create a target.
 
@@ -106,12 +103,11 @@ def add(
             f"{kind!r} is no kind of target.", "use email, webhook or apprise", exit_code=EXIT_USAGE
         )
     body = {"name": name, "config": config, **_of(project)}
-    with client_of_environment() as client, _new_file(secret_to) as file:
-        made = client.post("/notifications/targets", body)
+    with _new_file(secret_to) as file:
+        made = server().post("/notifications/targets", body)
         if file is not None:
             file.write((made["secret"] or "") + "\n")
-    if as_json:
-        print_json(made)
+    if printed_json(made):
         return
     say(f"Created target {name}. Try it with `muster notify test {name}`.")
     if made["secret"] and secret_to is not None:
@@ -122,33 +118,26 @@ def add(
 
 
 @app.command("remove")
-def remove(
-    name: NameArgument,
-    project: ProjectOption = None,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+def remove(name: NameArgument, project: ProjectOption = None, yes: YesOption = False) -> None:
     """Delete a target and its history. Pending messages are not sent."""
-    if not yes and not as_json:
+    if not yes and not wants_json():
         typer.confirm(f"Delete target {name}?", abort=True, err=True)
-    with client_of_environment() as client:
-        client.delete(f"/notifications/targets/{_find(client, name, project)['id']}")
-    report({"name": name, "deleted": True}, f"Deleted target {name}.", as_json=as_json)
+    client = server()
+    client.delete(f"/notifications/targets/{_find(client, name, project)['id']}")
+    report({"name": name, "deleted": True}, f"Deleted target {name}.")
 
 
 @app.command("test")
-def send_test(
-    name: NameArgument, project: ProjectOption = None, as_json: JsonOption = False
-) -> None:
+def send_test(name: NameArgument, project: ProjectOption = None) -> None:
     """Send a test notification and wait for its outcome, up to a minute. Exit code 1 if it was not
     sent."""
-    with client_of_environment() as client:
-        target = _find(client, name, project)
-        path = f"/notifications/targets/{target['id']}"
-        before = _latest(client, path)
-        client.post(f"{path}/test", {})
-        outcome = _wait(client, path, before)
-    if as_json:
+    client = server()
+    target = _find(client, name, project)
+    path = f"/notifications/targets/{target['id']}"
+    before = _latest(client, path)
+    client.post(f"{path}/test", {})
+    outcome = _wait(client, path, before)
+    if wants_json():
         print_json(outcome)
     if outcome is None:
         raise CommandFailure(
@@ -160,7 +149,7 @@ def send_test(
         raise CommandFailure(
             f"The test was not sent: {outcome['error']}", "it is tried again until it arrives"
         )
-    if not as_json:
+    if not wants_json():
         say(f"Sent a test to {name}.")
 
 
@@ -171,12 +160,11 @@ def history(
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=200, help="Maximum number of messages.")
     ] = 20,
-    as_json: JsonOption = False,
 ) -> None:
     """List what was sent to a target, newest first."""
-    with client_of_environment() as client:
-        target = _find(client, name, project)
-        found = client.get(f"/notifications/targets/{target['id']}/deliveries", limit=limit)
+    client = server()
+    target = _find(client, name, project)
+    found = client.get(f"/notifications/targets/{target['id']}/deliveries", limit=limit)
     columns: dict[str, Cell[schema.DeliveryOut]] = {
         "message": "title",
         "state": "state",
@@ -184,17 +172,17 @@ def history(
         "when": lambda row: age(row["ended_at"] or row["created_at"]),
         "error": "error",
     }
-    print_rows(found["items"], columns, as_json=as_json, empty=f"Nothing was sent to {name} yet.")
+    print_rows(found["items"], columns, empty=f"Nothing was sent to {name} yet.")
 
 
 @app.command("rules")
-def rules(project: ProjectOption = None, as_json: JsonOption = False) -> None:
+def rules(project: ProjectOption = None) -> None:
     """List your rules, or those of a project."""
-    with client_of_environment() as client:
-        found = list(client.pages("/notifications/rules", **_of(project)))
-        names = {
-            row["id"]: row["name"] for row in client.pages("/notifications/targets", **_of(project))
-        }
+    client = server()
+    found = list(client.pages("/notifications/rules", **_of(project)))
+    names = {
+        row["id"]: row["name"] for row in client.pages("/notifications/targets", **_of(project))
+    }
 
     def receivers(row: schema.NotificationRuleOut) -> str:
         targets = (names.get(id_, f"target {id_}") for id_ in row["target_ids"])
@@ -208,7 +196,7 @@ def rules(project: ProjectOption = None, as_json: JsonOption = False) -> None:
         "on": ("is_enabled", lambda is_enabled: "yes" if is_enabled else "no"),
     }
     empty = "There are no rules yet: `muster notify on trial.failed` creates one."
-    print_rows(found, columns, as_json=as_json, empty=empty)
+    print_rows(found, columns, empty=empty)
 
 
 @app.command("on")
@@ -233,49 +221,45 @@ def on(
         bool, typer.Option("--inbox/--no-inbox", help="Also show it in the inbox of the dashboard.")
     ] = True,
     project: ProjectOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Create a rule that notifies you of these events, in your inbox and at the targets you name."""
-    with client_of_environment() as client:
-        body = {
-            "kinds": kinds,
-            "whose": "all" if everybody else "mine",
-            "project": only,
-            "inbox": inbox,
-            "owner_project": project,
-            "target_ids": [_find(client, name, project)["id"] for name in to or ()],
-        }
-        made = client.post("/notifications/rules", body)
-    report(made, f"Created rule {made['id']}.", as_json=as_json)
+    client = server()
+    body = {
+        "kinds": kinds,
+        "whose": "all" if everybody else "mine",
+        "project": only,
+        "inbox": inbox,
+        "owner_project": project,
+        "target_ids": [_find(client, name, project)["id"] for name in to or ()],
+    }
+    made = client.post("/notifications/rules", body)
+    report(made, f"Created rule {made['id']}.")
 
 
 @app.command("off")
 def off(
     rule_id: Annotated[int, typer.Argument(metavar="RULE", help="Number of the rule.")],
-    as_json: JsonOption = False,
 ) -> None:
     """Delete a rule. What it has already caused is still sent."""
-    with client_of_environment() as client:
-        client.delete(f"/notifications/rules/{rule_id}")
-    report({"id": rule_id, "deleted": True}, f"Deleted rule {rule_id}.", as_json=as_json)
+    server().delete(f"/notifications/rules/{rule_id}")
+    report({"id": rule_id, "deleted": True}, f"Deleted rule {rule_id}.")
 
 
 @app.command("inbox")
 def inbox(
     read: Annotated[bool, typer.Option("--read", help="Mark all entries as read.")] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """List the unread entries of your inbox, newest first."""
-    with client_of_environment() as client:
-        found = client.get("/notifications/inbox", unread=True)["items"]
-        if read:
-            client.post("/notifications/inbox/read", {})
+    client = server()
+    found = client.get("/notifications/inbox", unread=True)["items"]
+    if read:
+        client.post("/notifications/inbox/read", {})
     columns: dict[str, Cell[schema.InboxEntryOut]] = {
         "when": ("at", age),
         "what": "title",
         "message": "message",
     }
-    print_rows(found, columns, as_json=as_json, empty="Nothing is unread.")
+    print_rows(found, columns, empty="Nothing is unread.")
 
 
 @contextlib.contextmanager

@@ -14,9 +14,20 @@ import typer
 
 from muster.byte_sizes import byte_size
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
-from ..output import CommandFailure, console, duration, escape, print_json, say, styled_state, table
+from ..output import (
+    CommandFailure,
+    console,
+    duration,
+    escape,
+    print_json,
+    printed_json,
+    say,
+    styled_state,
+    table,
+    wants_json,
+)
 from ..selecting import SelectionOptions, selecting
 from ..trials import address, find_trial
 
@@ -44,26 +55,24 @@ def operate(action: str, asked: SelectionOptions, **more: Any) -> None:
     """Preview, confirm where required, and run the operation. Exit code 1 when something was
     refused."""
     body = {"action": action, **asked.which, **more}
-    with client_of_environment() as client:
-        preview = client.post("/experiments:bulk-preview", body, repeatable=True)
-        if asked.dry_run:
-            _print_preview(preview, as_json=asked.as_json)
-            raise typer.Exit(1 if preview["num_refused"] else 0)
-        if preview["num"] == 0:
-            say("No experiments match.")
-            if asked.as_json:
-                print_json({**preview, "num_changed": 0, "num_unchanged": 0})
-            return
-        unsaved = preview.get("unsaved")
-        if unsaved and not asked.as_json:
-            _warn_of_unsaved(unsaved)
-        must_ask = action in _ALWAYS_ASK or "filter" in asked.which or preview["num"] > 1
-        if must_ask and preview["num_changes"] and not asked.yes:
-            _ask(action, preview, as_json=asked.as_json)
-        done = client.post_once("/experiments:bulk", {**body, "digest": preview["digest"]})
-    if asked.as_json:
-        print_json(done)
-    else:
+    client = server()
+    preview = client.post("/experiments:bulk-preview", body, repeatable=True)
+    if asked.dry_run:
+        _print_preview(preview)
+        raise typer.Exit(1 if preview["num_refused"] else 0)
+    if preview["num"] == 0:
+        say("No experiments match.")
+        if wants_json():
+            print_json({**preview, "num_changed": 0, "num_unchanged": 0})
+        return
+    unsaved = preview.get("unsaved")
+    if unsaved and not wants_json():
+        _warn_of_unsaved(unsaved)
+    must_ask = action in _ALWAYS_ASK or "filter" in asked.which or preview["num"] > 1
+    if must_ask and preview["num_changes"] and not asked.yes:
+        _ask(action, preview)
+    done = client.post_once("/experiments:bulk", {**body, "digest": preview["digest"]})
+    if not printed_json(done):
         _print_done(action, done)
     if done["num_refused"]:
         raise typer.Exit(1)
@@ -82,22 +91,21 @@ def _warn_of_unsaved(unsaved: schema.UnsavedOut) -> None:
     )
 
 
-def _ask(action: str, preview: schema.BulkPreviewOut, *, as_json: bool) -> None:
-    if as_json or not sys.stdin.isatty():
+def _ask(action: str, preview: schema.BulkPreviewOut) -> None:
+    if wants_json() or not sys.stdin.isatty():
         raise CommandFailure(
             f"{preview['num_changes']} experiments are selected; confirming needs a terminal.",
             "check with --dry-run, then add --yes",
             exit_code=EXIT_USAGE,
         )
-    _print_preview(preview, as_json=False)
+    _print_preview(preview)
     if not typer.confirm(f"{action.capitalize()} {preview['num_changes']}?", err=True):
         say("Nothing was done.")
         raise typer.Exit(1)
 
 
-def _print_preview(preview: schema.BulkPreviewOut, *, as_json: bool) -> None:
-    if as_json:
-        print_json(preview)
+def _print_preview(preview: schema.BulkPreviewOut) -> None:
+    if printed_json(preview):
         return
     shown = table("id", "name", "state", "outcome", right=("id",))
     for item in preview["items"][:SHOWN]:
@@ -160,12 +168,11 @@ def _ending(action: str, text: str) -> Callable[..., None]:
             return
         if asked.dry_run:
             raise CommandFailure("--dry-run goes with experiments.", exit_code=EXIT_USAGE)
-        with client_of_environment() as client:
-            found = [find_trial(client, trial) for trial in asked.trials]
-            end = client.kill_trial if action == "kill" else client.stop_trial
-            ended = [end(trial["id"]) for trial in found]
-        if asked.as_json:
-            print_json(ended[0] if len(ended) == 1 else ended)
+        client = server()
+        found = [find_trial(client, trial) for trial in asked.trials]
+        end = client.kill_trial if action == "kill" else client.stop_trial
+        ended = [end(trial["id"]) for trial in found]
+        if printed_json(ended[0] if len(ended) == 1 else ended):
             return
         for trial in ended:
             say(f"Trial {address(trial)}: {trial['state']}")

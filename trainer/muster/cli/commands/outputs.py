@@ -11,21 +11,23 @@ import typer
 
 from muster.byte_sizes import SIZE_EXAMPLES, byte_size, parse_size
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
+from ..group import Commands
 from ..output import (
     CommandFailure,
-    JsonOption,
     age,
     console,
     escape,
     number,
     print_json,
     printable,
+    printed_json,
     report,
     say,
     table,
     until,
+    wants_json,
 )
 from ..trials import ExperimentArgument, TrialArgument, find_trial
 from .operations import count
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 WAIT_POLL_S = 1.0
 
-app = typer.Typer(no_args_is_help=True, help="Files that jobs wrote: list, get, clean up.")
+app = Commands(help="Files that jobs wrote: list, get, clean up.")
 
 
 @app.command("list")
@@ -45,7 +47,6 @@ def list_(
     long: Annotated[
         bool, typer.Option("--long", "-l", help="Show state, nodes and digest, too.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """List the files that a trial wrote, and what was not kept.
 
@@ -54,12 +55,11 @@ def list_(
     """
     from muster.client.outputs import list_outputs
 
-    with client_of_environment() as client:
-        found = find_trial(client, trial)
-        summary = client.get(f"/trials/{found['id']}/outputs/summary")
-        files = list_outputs(client, found["id"])
-    if as_json:
-        print_json({"summary": summary, "files": files})
+    client = server()
+    found = find_trial(client, trial)
+    summary = client.get(f"/trials/{found['id']}/outputs/summary")
+    files = list_outputs(client, found["id"])
+    if printed_json({"summary": summary, "files": files}):
         return
     if files:
         console().print(_table(files, long=long))
@@ -155,7 +155,6 @@ def get(
             "--wait", help="Wait until the job has stopped and all its files are collected."
         ),
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Fetch files that a trial wrote.
 
@@ -165,13 +164,13 @@ def get(
     from muster.client.outputs import fetch_outputs
 
     folder = target_folder(output, f"outputs-{trial}")
-    with client_of_environment() as client:
-        found = find_trial(client, trial)
-        if wait:
-            _wait(client, found["id"])
-        done = fetch_outputs(client, found["id"], paths or [], folder, force=force, on_progress=say)
-    report_fetched(done, folder, as_json=as_json, skipped=done.skipped)
-    for file in done.skipped if not as_json else ():
+    client = server()
+    found = find_trial(client, trial)
+    if wait:
+        _wait(client, found["id"])
+    done = fetch_outputs(client, found["id"], paths or [], folder, force=force, on_progress=say)
+    report_fetched(done, folder, skipped=done.skipped)
+    for file in done.skipped if not wants_json() else ():
         why = f"a link to {file['target']}" if file["state"] == "link" else file["reason"]
         say(printable(f"  not fetched: {file['path']} ({byte_size(file['size_bytes'])}): {why}"))
 
@@ -184,7 +183,7 @@ def target_folder(output: Path | None, default: str) -> Path:
     return folder
 
 
-def report_fetched(done: Fetched, folder: Path, *, as_json: bool, **more: Any) -> None:
+def report_fetched(done: Fetched, folder: Path, **more: Any) -> None:
     """Print what came of fetching files. more: further fields of the JSON."""
     files = count(done.num_files, "file")
     unchanged = f"; {count(done.num_unchanged, 'file')} there already" if done.num_unchanged else ""
@@ -197,7 +196,6 @@ def report_fetched(done: Fetched, folder: Path, *, as_json: bool, **more: Any) -
             **more,
         },
         f"Wrote {files} to {folder} ({byte_size(done.size_bytes)}){unchanged}.",
-        as_json=as_json,
     )
 
 
@@ -265,7 +263,6 @@ def clean(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be deleted, without deleting it.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Delete, once, the outputs of an experiment's trials by age and size.
 
@@ -281,12 +278,12 @@ def clean(
         )
     policy = {"older_than_days": older_than, "max_bytes": max_size, "keep_best": keep_best or None}
     given = {name: value for name, value in policy.items() if value is not None}
-    with client_of_environment() as client:
-        if dry_run:
-            plan = client.get(f"/experiments/{experiment}/outputs:plan", **given)
-        else:
-            done = client.post(f"/experiments/{experiment}/outputs:clean", given)
-    if as_json:
+    client = server()
+    if dry_run:
+        plan = client.get(f"/experiments/{experiment}/outputs:plan", **given)
+    else:
+        done = client.post(f"/experiments/{experiment}/outputs:clean", given)
+    if wants_json():
         print_json(plan if dry_run else done)
     elif dry_run:
         _print_plan(plan)

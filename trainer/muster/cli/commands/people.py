@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
+from ..group import Commands
 from ..output import (
     Cell,
     CommandFailure,
-    JsonOption,
     age,
     last_use,
     print_rows,
     report,
+    wants_json,
 )
 from ..selecting import YesOption
 from .secrets import read_value
@@ -25,10 +26,10 @@ from .secrets import read_value
 if TYPE_CHECKING:
     from muster.client import Client, schema
 
-user_app = typer.Typer(no_args_is_help=True, help="Users and their roles (administrators).")
-group_app = typer.Typer(no_args_is_help=True, help="Groups of users, to be members of projects.")
-session_app = typer.Typer(no_args_is_help=True, help="Browsers in which you are signed in.")
-member_app = typer.Typer(no_args_is_help=True, help="Members of a project.")
+user_app = Commands(help="Users and their roles (administrators).")
+group_app = Commands(help="Groups of users, to be members of projects.")
+session_app = Commands(help="Browsers in which you are signed in.")
+member_app = Commands(help="Members of a project.")
 
 ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Name of the project.")]
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]
@@ -51,12 +52,10 @@ def audit(
         ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Most entries; 0 for all.")] = 50,
-    as_json: JsonOption = False,
 ) -> None:
     """List who did what, newest first (administrators). With --json it is an export."""
-    with client_of_environment() as client:
-        entries = client.pages("/audit", q=text)
-        found = list(itertools.islice(entries, limit or None))
+    entries = server().pages("/audit", q=text)
+    found = list(itertools.islice(entries, limit or None))
     columns: dict[str, Cell[schema.AuditOut]] = {
         "at": lambda entry: entry["at"][:19].replace("T", " "),
         "who": "actor",
@@ -64,16 +63,13 @@ def audit(
         "subject": "subject",
         "address": "remote_addr",
     }
-    print_rows(
-        found, columns, as_json=as_json, empty="No entry has that." if text else "No entries."
-    )
+    print_rows(found, columns, empty="No entry has that." if text else "No entries.")
 
 
 @user_app.command("list")
-def user_list(as_json: JsonOption = False) -> None:
+def user_list() -> None:
     """List the users of the server."""
-    with client_of_environment() as client:
-        found = list(client.pages("/users"))
+    found = list(server().pages("/users"))
     columns: dict[str, Cell[Any]] = {
         ">id": "id",
         "name": "username",
@@ -85,7 +81,7 @@ def user_list(as_json: JsonOption = False) -> None:
         "created": ("created_at", age),
         "description": "description",
     }
-    print_rows(found, columns, as_json=as_json)
+    print_rows(found, columns)
 
 
 @user_app.command("add")
@@ -104,7 +100,6 @@ def user_add(
         Path | None,
         typer.Option("--from-file", metavar="F", help="Take the content of this file as password."),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Add a user. The password comes from a file, from standard input or from a prompt; a service
     account has none."""
@@ -119,10 +114,9 @@ def user_add(
         body["kind"] = "service"
     else:
         body["password"] = read_value(f"password of {name}", from_file)
-    with client_of_environment() as client:
-        made = client.post("/users", body)
+    made = server().post("/users", body)
     what = f"service account {name}" if service else name
-    report(made, f"Added {what} as {role}.", as_json=as_json)
+    report(made, f"Added {what} as {role}.")
 
 
 @user_app.command("set")
@@ -134,7 +128,6 @@ def user_set(
         typer.Option("--active/--inactive", help="Whether the user may sign in and use tokens."),
     ] = None,
     description: DescriptionOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Change a user, or deactivate one. Other rights end the user's sessions."""
     changes: dict[str, Any] = {"role": role, "is_active": active, "description": description}
@@ -143,19 +136,19 @@ def user_set(
         raise CommandFailure(
             "Nothing to change.", "see muster user set --help", exit_code=EXIT_USAGE
         )
-    with client_of_environment() as client:
-        changed = client.patch(f"/users/{find_user(client, name)}", changes)
+    client = server()
+    changed = client.patch(f"/users/{find_user(client, name)}", changes)
     state = "active" if changed["is_active"] else "inactive"
-    report(changed, f"{name}: {changed['role']}, {state}", as_json=as_json)
+    report(changed, f"{name}: {changed['role']}, {state}")
 
 
 @user_app.command("reset-second-factor")
-def user_reset_second_factor(name: UserArgument, as_json: JsonOption = False) -> None:
+def user_reset_second_factor(name: UserArgument) -> None:
     """Switch two-step sign-in off for a user who lost the phone and the recovery codes (administrators)."""
-    with client_of_environment() as client:
-        client.delete(f"/users/{find_user(client, name)}/second-factor")
+    client = server()
+    client.delete(f"/users/{find_user(client, name)}/second-factor")
     said = {"username": name, "has_second_factor": False}
-    report(said, f"{name} signs in with the password alone.", as_json=as_json)
+    report(said, f"{name} signs in with the password alone.")
 
 
 @session_app.command("list")
@@ -164,12 +157,11 @@ def session_list(
         str | None,
         typer.Option("--for", metavar="NAME", help="Of somebody else (administrators)."),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List your sessions, the last used first."""
-    with client_of_environment() as client:
-        path = "/sessions" if user is None else f"/users/{find_user(client, user)}/sessions"
-        found = client.get(path)["items"]
+    client = server()
+    path = "/sessions" if user is None else f"/users/{find_user(client, user)}/sessions"
+    found = client.get(path)["items"]
     columns: dict[str, Cell[Any]] = {
         "id": "id",
         "seen": ("last_seen_at", last_use),
@@ -177,25 +169,22 @@ def session_list(
         "address": lambda row: row["remote_addr"] or "–",
         "browser": lambda row: row["user_agent"] or "–",
     }
-    print_rows(found, columns, as_json=as_json, empty="No sessions.")
+    print_rows(found, columns, empty="No sessions.")
 
 
 @session_app.command("end")
 def session_end(
     session_id: Annotated[str, typer.Argument(metavar="ID", help="From `muster session list`.")],
-    as_json: JsonOption = False,
 ) -> None:
     """End a session: its browser is signed out."""
-    with client_of_environment() as client:
-        client.delete(f"/sessions/{_quoted(session_id)}")
-    report({"id": session_id, "ended": True}, f"Ended session {session_id}.", as_json=as_json)
+    server().delete(f"/sessions/{_quoted(session_id)}")
+    report({"id": session_id, "ended": True}, f"Ended session {session_id}.")
 
 
 @group_app.command("list")
-def group_list(as_json: JsonOption = False) -> None:
+def group_list() -> None:
     """List groups."""
-    with client_of_environment() as client:
-        found = list(client.pages("/groups"))
+    found = list(server().pages("/groups"))
     columns: dict[str, Cell[Any]] = {
         "name": "name",
         ">members": "num_members",
@@ -204,21 +193,20 @@ def group_list(as_json: JsonOption = False) -> None:
         "by": "created_by",
     }
     empty = "There are no groups yet: `muster group create NAME` creates one."
-    print_rows(found, columns, as_json=as_json, empty=empty)
+    print_rows(found, columns, empty=empty)
 
 
 @group_app.command("show")
-def group_show(group: GroupArgument, as_json: JsonOption = False) -> None:
+def group_show(group: GroupArgument) -> None:
     """List the members of a group."""
-    with client_of_environment() as client:
-        found = list(client.pages(f"{_group(group)}/members"))
+    found = list(server().pages(f"{_group(group)}/members"))
     columns: dict[str, Cell[Any]] = {
         "name": "username",
         "added": ("added_at", age),
         "by": "added_by",
     }
     empty = f"Nobody is in group {group}: `muster group add {group} USER` adds somebody."
-    print_rows(found, columns, as_json=as_json, empty=empty)
+    print_rows(found, columns, empty=empty)
 
 
 @group_app.command("create")
@@ -232,49 +220,43 @@ def group_create(
             help="Its members are those of this group at the OpenID provider; '' leaves that off.",
         ),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Create a group, or change who says who its members are (administrators)."""
     body = None if provider_group is None else {"provider_group": provider_group or None}
-    with client_of_environment() as client:
-        made = client.call("PUT", _group(group), body=body).json()
+    made = server().call("PUT", _group(group), body=body).json()
     filled = made["provider_group"]
     text = f"Group {group} has the members of {filled} at the provider." if filled else ""
-    report(made, text or f"Created group {group}.", as_json=as_json)
+    report(made, text or f"Created group {group}.")
 
 
 @group_app.command("delete")
-def group_delete(group: GroupArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
+def group_delete(group: GroupArgument, yes: YesOption = False) -> None:
     """Delete a group; its members lose what they may do by it (administrators)."""
-    if not yes and not as_json:
+    if not yes and not wants_json():
         typer.confirm(f"Delete group {group}?", abort=True, err=True)
-    with client_of_environment() as client:
-        client.delete(_group(group))
-    report({"name": group, "deleted": True}, f"Deleted group {group}.", as_json=as_json)
+    server().delete(_group(group))
+    report({"name": group, "deleted": True}, f"Deleted group {group}.")
 
 
 @group_app.command("add")
-def group_add(group: GroupArgument, user: UserArgument, as_json: JsonOption = False) -> None:
+def group_add(group: GroupArgument, user: UserArgument) -> None:
     """Add a user to a group (administrators)."""
-    with client_of_environment() as client:
-        client.call("PUT", f"{_group(group)}/members/{_quoted(user)}")
-    report({"group": group, "username": user}, f"Added {user} to {group}.", as_json=as_json)
+    server().call("PUT", f"{_group(group)}/members/{_quoted(user)}")
+    report({"group": group, "username": user}, f"Added {user} to {group}.")
 
 
 @group_app.command("remove")
-def group_remove(group: GroupArgument, user: UserArgument, as_json: JsonOption = False) -> None:
+def group_remove(group: GroupArgument, user: UserArgument) -> None:
     """Remove a user from a group (administrators)."""
-    with client_of_environment() as client:
-        client.delete(f"{_group(group)}/members/{_quoted(user)}")
+    server().delete(f"{_group(group)}/members/{_quoted(user)}")
     removed = {"group": group, "username": user, "removed": True}
-    report(removed, f"Removed {user} from {group}.", as_json=as_json)
+    report(removed, f"Removed {user} from {group}.")
 
 
 @member_app.command("list")
-def member_list(project: ProjectArgument, as_json: JsonOption = False) -> None:
+def member_list(project: ProjectArgument) -> None:
     """List the users and groups that are members of a project."""
-    with client_of_environment() as client:
-        found = list(client.pages(_members(project)))
+    found = list(server().pages(_members(project)))
     columns: dict[str, Cell[Any]] = {
         "name": lambda row: row["name"] if row["kind"] == "user" else f"{row['name']} (group)",
         "role": "role",
@@ -284,7 +266,7 @@ def member_list(project: ProjectArgument, as_json: JsonOption = False) -> None:
     empty = (
         f"Project {project} has no members; `muster project member add {project} NAME` adds one."
     )
-    print_rows(found, columns, as_json=as_json, empty=empty)
+    print_rows(found, columns, empty=empty)
 
 
 @member_app.command("add")
@@ -296,29 +278,23 @@ def member_add(
         Literal["viewer", "member", "maintainer"],
         typer.Option(help="See the project, submit to it too, or also say who its members are."),
     ] = "member",
-    as_json: JsonOption = False,
 ) -> None:
     """Add a user or a group to a project, or change the role (maintainers and administrators)."""
-    with client_of_environment() as client:
-        made = client.call("PUT", _member(project, name, group), body={"role": role}).json()
-    report(made, f"{_named(name, group)} is a {role} of project {project}.", as_json=as_json)
+    made = server().call("PUT", _member(project, name, group), body={"role": role}).json()
+    report(made, f"{_named(name, group)} is a {role} of project {project}.")
 
 
 @member_app.command("remove")
 def member_remove(
-    project: ProjectArgument,
-    name: MemberArgument,
-    group: GroupOption = False,
-    as_json: JsonOption = False,
+    project: ProjectArgument, name: MemberArgument, group: GroupOption = False
 ) -> None:
     """Remove a user or a group from a project (maintainers and administrators).
 
     What they have submitted runs on.
     """
-    with client_of_environment() as client:
-        client.delete(_member(project, name, group))
+    server().delete(_member(project, name, group))
     removed = {"project": project, "name": name, "removed": True}
-    report(removed, f"Removed {_named(name, group)} from project {project}.", as_json=as_json)
+    report(removed, f"Removed {_named(name, group)} from project {project}.")
 
 
 # ---------------------------------------------------------------- helpers

@@ -8,22 +8,23 @@ import typer
 
 from muster.byte_sizes import byte_size
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
+from ..group import Commands
 from ..output import (
     Cell,
     CommandFailure,
-    JsonOption,
     age,
     console,
     escape,
     number,
-    print_json,
     print_rows,
+    printed_json,
     report,
     say,
     table,
     until,
+    wants_json,
 )
 from ..selecting import YesOption
 from ..trials import ExperimentArgument
@@ -32,13 +33,9 @@ from . import people, providers
 if TYPE_CHECKING:
     from muster.client import schema
 
-project_app = typer.Typer(
-    no_args_is_help=True, help="Projects: members, weights, quotas and budgets."
-)
+project_app = Commands(help="Projects: members, weights, quotas and budgets.")
 project_app.add_typer(people.member_app, name="member")
-pool_app = typer.Typer(
-    no_args_is_help=True, help="Pools of nodes: prices, isolation, containers, providers."
-)
+pool_app = Commands(help="Pools of nodes: prices, isolation, containers, providers.")
 providers.add_to(pool_app)
 
 SlotHoursOption = Annotated[
@@ -63,18 +60,15 @@ def budget(
     deadline: DeadlineOption = None,
     alert_at: AlertOption = None,
     none: NoBudgetOption = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Show what an experiment has spent, or set what it may spend (all limits together)."""
     limits = _limits(slot_hours, cost, deadline, alert_at, none=none)
-    with client_of_environment() as client:
-        if limits is None:
-            detail = client.experiment(experiment)
-        else:
-            detail = client.put(f"/experiments/{experiment}/budget", limits)
-    if as_json:
-        print_json({"spending": detail["spending"], "budget": detail["budget"]})
+    client = server()
+    if limits is None:
+        detail = client.experiment(experiment)
     else:
+        detail = client.put(f"/experiments/{experiment}/budget", limits)
+    if not printed_json({"spending": detail["spending"], "budget": detail["budget"]}):
         _print_spending(detail["spending"])
         _print_budget(detail["budget"])
 
@@ -89,19 +83,16 @@ def retention(
     forecast: Annotated[
         bool, typer.Option("--forecast", help="Show what is stored and when the disk is full.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Show what retention deletes by age and what that would free now, without deleting it.
 
     The ages are settings of the server: MUSTER_METRIC_RETENTION_DAYS, MUSTER_LOG_RETENTION_DAYS.
     """
     if forecast:
-        _print_forecast(as_json=as_json)
+        _print_forecast()
         return
-    with client_of_environment() as client:
-        found = client.get("/retention", metric_days=metric_days, log_days=log_days)
-    if as_json:
-        print_json(found)
+    found = server().get("/retention", metric_days=metric_days, log_days=log_days)
+    if printed_json(found):
         return
     shown = table("what", "kept for", "trials", "takes", "would free", right=("trials",))
     for what, row in (("metrics", found["metrics"]), ("logs", found["logs"])):
@@ -133,11 +124,9 @@ _NO_FORECAST = {
 }
 
 
-def _print_forecast(*, as_json: bool) -> None:
-    with client_of_environment() as client:
-        found = client.get("/retention/forecast")
-    if as_json:
-        print_json(found)
+def _print_forecast() -> None:
+    found = server().get("/retention/forecast")
+    if printed_json(found):
         return
     shown = table("what", "where", "takes", "a day", "history", "would free", right=("history",))
     for row in found["items"]:
@@ -166,14 +155,13 @@ def deletions(
     dismiss: Annotated[
         int | None, typer.Option(metavar="ID", help="Give up this deletion; its files are kept.")
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List checkpoint files that agents have yet to delete."""
-    with client_of_environment() as client:
-        if dismiss is not None:
-            found = [client.post(f"/deletions/{dismiss}:dismiss", repeatable=True)]
-        else:
-            found = list(client.pages("/deletions", open_only=None if all_ else "true"))
+    client = server()
+    if dismiss is not None:
+        found = [client.post(f"/deletions/{dismiss}:dismiss", repeatable=True)]
+    else:
+        found = list(client.pages("/deletions", open_only=None if all_ else "true"))
     columns: dict[str, Cell[schema.FileDeletionOut]] = {
         ">id": "id",
         "experiment": lambda row: f"{row['experiment_id']} {row['experiment_name']}",
@@ -182,14 +170,13 @@ def deletions(
         "since": ("requested_at", age),
         "waits for": lambda row: row["message"] or row["waits_for"],
     }
-    print_rows(found, columns, as_json=as_json, empty="No files are waiting to be deleted.")
+    print_rows(found, columns, empty="No files are waiting to be deleted.")
 
 
 @project_app.command("list")
-def project_list(as_json: JsonOption = False) -> None:
+def project_list() -> None:
     """List projects with what they have spent."""
-    with client_of_environment() as client:
-        found = list(client.pages("/projects"))
+    found = list(server().pages("/projects"))
     columns: dict[str, Cell[schema.ProjectOut]] = {
         "name": "name",
         ">weight": ("weight", number),
@@ -199,17 +186,14 @@ def project_list(as_json: JsonOption = False) -> None:
         ">cost": ("spending", lambda spent: f"{spent['cost']:,.2f} {spent['currency']}"),
         "note": "exhausted_reason",
     }
-    print_rows(found, columns, as_json=as_json)
+    print_rows(found, columns)
 
 
 @project_app.command("show")
-def project_show(name: NameArgument, as_json: JsonOption = False) -> None:
+def project_show(name: NameArgument) -> None:
     """Show a project with its quotas and its budget."""
-    with client_of_environment() as client:
-        project = client.get(f"/projects/{_quoted(name)}")
-    if as_json:
-        print_json(project)
-    else:
+    project = server().get(f"/projects/{_quoted(name)}")
+    if not printed_json(project):
         _print_project(project)
 
 
@@ -219,12 +203,10 @@ def project_create(
     weight: Annotated[
         float, typer.Option(help="Share of a busy cluster, relative to other projects.")
     ] = 1.0,
-    as_json: JsonOption = False,
 ) -> None:
     """Create a project (administrators)."""
-    with client_of_environment() as client:
-        made = client.post("/projects", {"name": name, "weight": weight})
-    report(made, f"Created project {name}.", as_json=as_json)
+    made = server().post("/projects", {"name": name, "weight": weight})
+    report(made, f"Created project {name}.")
 
 
 RetentionOption = Annotated[
@@ -267,7 +249,6 @@ def project_set(
     ] = None,
     log_days: RetentionOption = None,
     metric_days: RetentionOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Change who sees a project and submits to it, its weight, quotas, budget or how long its logs and metrics are
     kept (administrators)."""
@@ -292,29 +273,24 @@ def project_set(
         raise CommandFailure(
             "Nothing to change.", "see muster project set --help", exit_code=EXIT_USAGE
         )
-    with client_of_environment() as client:
-        project = client.patch(f"/projects/{_quoted(name)}", body)
-    if as_json:
-        print_json(project)
-    else:
+    project = server().patch(f"/projects/{_quoted(name)}", body)
+    if not printed_json(project):
         _print_project(project)
 
 
 @project_app.command("delete")
-def project_delete(name: NameArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
+def project_delete(name: NameArgument, yes: YesOption = False) -> None:
     """Remove a project without experiments (administrators)."""
-    if not yes and not as_json:
+    if not yes and not wants_json():
         typer.confirm(f"Delete project {name}?", abort=True, err=True)
-    with client_of_environment() as client:
-        client.delete(f"/projects/{_quoted(name)}")
-    report({"name": name, "deleted": True}, f"Deleted project {name}.", as_json=as_json)
+    server().delete(f"/projects/{_quoted(name)}")
+    report({"name": name, "deleted": True}, f"Deleted project {name}.")
 
 
 @pool_app.command("list")
-def pool_list(as_json: JsonOption = False) -> None:
+def pool_list() -> None:
     """List pools with their price, what they require of jobs, and what is in them."""
-    with client_of_environment() as client:
-        found = list(client.pages("/pools"))
+    found = list(server().pages("/pools"))
     columns: dict[str, Cell[schema.PoolOut]] = {
         "name": "name",
         ">nodes": lambda pool: f"{pool['num_nodes_online']}/{pool['num_nodes']}",
@@ -324,22 +300,17 @@ def pool_list(as_json: JsonOption = False) -> None:
         "isolation": _isolation,
         "containers": ("requires_containers", lambda must: "required" if must else "optional"),
     }
-    print_rows(found, columns, as_json=as_json)
+    print_rows(found, columns)
 
 
 @pool_app.command("price")
 def pool_price(
     name: NameArgument,
     price: Annotated[float, typer.Argument(min=0, help="Price per slot and hour.")],
-    as_json: JsonOption = False,
 ) -> None:
     """Set what a slot costs per hour, for slots reserved from now on (administrators)."""
     pool = _change_pool(name, price_per_slot_hour=price)
-    report(
-        pool,
-        f"Pool {name}: {pool['price_per_slot_hour']:g} {pool['currency']} per slot-hour",
-        as_json=as_json,
-    )
+    report(pool, f"Pool {name}: {pool['price_per_slot_hour']:g} {pool['currency']} per slot-hour")
 
 
 @pool_app.command("isolation")
@@ -349,15 +320,13 @@ def pool_isolation(
         Literal["none", "user", "sandbox"],
         typer.Argument(help="Weakest level of isolation at which jobs may run."),
     ],
-    as_json: JsonOption = False,
 ) -> None:
     """Require a level of isolation of the nodes that jobs are placed on (administrators).
 
     Running trials continue.
     """
     pool = _change_pool(name, min_isolation=level)
-    if as_json:
-        print_json(pool)
+    if printed_json(pool):
         return
     say(f"Pool {name}: jobs run at isolation level {level}" + _or_stronger(level))
     weak = pool["num_nodes_too_weak"]
@@ -383,7 +352,6 @@ def pool_containers(
     allow_all: Annotated[
         bool, typer.Option("--allow-all", help="Let images of all registries run again.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Require containers of jobs, and say which images may run (administrators).
 
@@ -395,7 +363,7 @@ def pool_containers(
     if allow or allow_all:
         changes["allowed_images"] = allow or []
     pool = _change_pool(name, **changes)
-    report(pool, f"Pool {name}: {_container_rule(pool)}", as_json=as_json)
+    report(pool, f"Pool {name}: {_container_rule(pool)}")
 
 
 @pool_app.command("foreign-processes")
@@ -405,7 +373,6 @@ def pool_foreign_processes(
         Literal["wait", "ignore"],
         typer.Argument(help="Wait until such a device is free, or ignore its use and share it."),
     ],
-    as_json: JsonOption = False,
 ) -> None:
     """Set what to do about GPUs that somebody uses outside Muster (administrators)."""
     pool = _change_pool(name, foreign_processes=rule)
@@ -413,7 +380,7 @@ def pool_foreign_processes(
         "wait": "GPUs that somebody uses outside Muster get no trials until they are free",
         "ignore": "GPUs that somebody uses outside Muster get trials as well",
     }
-    report(pool, f"Pool {name}: {rules[rule]}", as_json=as_json)
+    report(pool, f"Pool {name}: {rules[rule]}")
 
 
 # ---------------------------------------------------------------- helpers
@@ -426,8 +393,7 @@ def _container_rule(pool: schema.PoolOut) -> str:
 
 
 def _change_pool(name: str, **changes: Any) -> schema.PoolOut:
-    with client_of_environment() as client:
-        return client.put(f"/pools/{_quoted(name)}", changes)
+    return server().put(f"/pools/{_quoted(name)}", changes)
 
 
 def _isolation(pool: schema.PoolOut) -> str:

@@ -8,8 +8,17 @@ from urllib.parse import quote
 
 import typer
 
-from ..absent import client_of_environment
-from ..output import Cell, CommandFailure, JsonOption, age, print_json, print_rows, report, say
+from ..absent import server
+from ..group import Commands
+from ..output import (
+    Cell,
+    CommandFailure,
+    age,
+    print_rows,
+    printed_json,
+    report,
+    say,
+)
 
 if TYPE_CHECKING:
     from muster.client import schema
@@ -30,12 +39,12 @@ def _ray(text: str, *, metavar: str | None = None) -> Any:
     return typer.Option(help=f"Ray: {text}", metavar=metavar)
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Commands) -> None:
     """Add the commands to those of pools."""
     app.command("create")(create)
     app.command("provider")(show)
     app.command("pilots")(pilots)
-    app.command("release")(release)
+    app.command("release", takes_json=False)(release)
 
 
 def create(
@@ -146,7 +155,6 @@ def create(
             "lists them.",
         ),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Create a pool whose nodes a batch system supplies as trials need them (administrators).
 
@@ -204,12 +212,10 @@ def create(
         "restart_count": restart_count,
         "options": {key: value for key, value in options.items() if value},
     }
-    with client_of_environment() as client:
-        made = client.put(f"{_path(name)}/provider", body)
+    made = server().put(f"{_path(name)}/provider", body)
     report(
         made,
         f"Pool {name}: up to {high} pilots of {made['name']} for trials with resources.pool: {name}",
-        as_json=as_json,
     )
 
 
@@ -223,12 +229,10 @@ def _named(text: str) -> tuple[str, str]:
     return name, value
 
 
-def show(name: PoolArgument, as_json: JsonOption = False) -> None:
+def show(name: PoolArgument) -> None:
     """Show what supplies the nodes of a pool, and how it fares."""
-    with client_of_environment() as client:
-        found = client.get(f"{_path(name)}/provider")
-    if as_json:
-        print_json(found)
+    found = server().get(f"{_path(name)}/provider")
+    if printed_json(found):
         return
     counts = ", ".join(f"{num} {state}" for state, num in sorted(found["num_pilots"].items()))
     if found["num_failed"]:
@@ -252,10 +256,9 @@ def show(name: PoolArgument, as_json: JsonOption = False) -> None:
         print(f"  {label:<11}{text}")
 
 
-def pilots(name: PoolArgument, as_json: JsonOption = False) -> None:
+def pilots(name: PoolArgument) -> None:
     """List the pilots of a pool, the newest first."""
-    with client_of_environment() as client:
-        found = list(client.pages(f"{_path(name)}/pilots"))
+    found = list(server().pages(f"{_path(name)}/pilots"))
     columns: dict[str, Cell[schema.PilotOut]] = {
         "pilot": "id",
         "state": lambda pilot: "failed" if pilot["has_failed"] else pilot["state"],
@@ -264,7 +267,7 @@ def pilots(name: PoolArgument, as_json: JsonOption = False) -> None:
         "since": lambda pilot: f"{age(pilot['since'])} ago",
         "reason": "reason",
     }
-    print_rows(found, columns, as_json=as_json)
+    print_rows(found, columns)
 
 
 def release(name: PoolArgument) -> None:
@@ -272,8 +275,7 @@ def release(name: PoolArgument) -> None:
 
     Pilots that wait are canceled. Those that run finish their trials and leave once they are idle.
     """
-    with client_of_environment() as client:
-        client.delete(f"{_path(name)}/provider")
+    server().delete(f"{_path(name)}/provider")
     say(f"Pool {name} gets no more pilots.")
 
 

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
 from ..output import (
     Cell,
     CommandFailure,
-    JsonOption,
     Markup,
     age,
     escape,
-    print_json,
     print_rows,
+    printed_json,
     report,
     say,
     until,
@@ -33,10 +32,9 @@ if TYPE_CHECKING:
     from muster.client import Client, schema
 
 
-def queue(as_json: JsonOption = False) -> None:
+def queue() -> None:
     """List the trials that are waiting for slots: position, estimated start and reason."""
-    with client_of_environment() as client:
-        items = list(client.pages("/queue"))
+    items = list(server().pages("/queue"))
     columns: dict[str, Cell[schema.QueueItem]] = {
         ">#": lambda item: str(item["position"] or "–"),
         ">trial": lambda item: f"{item['experiment_id']}.{item['trial_no']}",
@@ -47,7 +45,7 @@ def queue(as_json: JsonOption = False) -> None:
         "starts": ("estimated_start_at", until),
         "why": _reason,
     }
-    print_rows(items, columns, as_json=as_json, empty="The queue is empty.")
+    print_rows(items, columns, empty="The queue is empty.")
 
 
 def _reason(item: schema.QueueItem) -> Markup:
@@ -61,12 +59,10 @@ def _reason(item: schema.QueueItem) -> Markup:
 def priority(
     experiment: ExperimentArgument,
     value: Annotated[int, typer.Argument(min=0, max=100, help="Higher is more urgent.")],
-    as_json: JsonOption = False,
 ) -> None:
     """Change the priority of a waiting or running experiment."""
-    with client_of_environment() as client:
-        changed = client.patch(f"/experiments/{experiment}", {"priority": value})
-    report(changed, f"Experiment {experiment}: priority {changed['priority']}", as_json=as_json)
+    changed = server().patch(f"/experiments/{experiment}", {"priority": value})
+    report(changed, f"Experiment {experiment}: priority {changed['priority']}")
 
 
 def move(
@@ -91,7 +87,6 @@ def move(
             help="Move after this experiment or trial.",
         ),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Move an experiment's waiting trials, or one of them, in the queue.
 
@@ -104,15 +99,14 @@ def move(
             exit_code=EXIT_USAGE,
         )
     target = before if before is not None else after
-    with client_of_environment() as client:
-        body = _body(client, trial)
-        if target is not None:
-            body["before" if before is not None else "after"] = _body(client, target)
-        else:
-            body["to"] = "front" if front else "back"
-        moved = client.post("/queue:move", body)
-    if as_json:
-        print_json(moved)
+    client = server()
+    body = _body(client, trial)
+    if target is not None:
+        body["before" if before is not None else "after"] = _body(client, target)
+    else:
+        body["to"] = "front" if front else "back"
+    moved = client.post("/queue:move", body)
+    if printed_json(moved):
         return
     first, num = moved["first"], moved["num_trials"]
     what = (

@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_CANCELED, EXIT_FAILED, EXIT_USAGE
 from ..maintenance_notes import note_maintenance
-from ..output import CommandFailure, JsonOption, print_json, printable, report_outage, say
+from ..output import (
+    CommandFailure,
+    print_json,
+    printable,
+    printed_json,
+    report_outage,
+    say,
+    wants_json,
+)
 from ..sending import CodeOption, SetOption, UploadRootOption, code_keys, send_code
 from ..trials import address
 
@@ -98,7 +106,6 @@ def run(
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Only submit; do not follow the log.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Run a command line as an experiment: follow its log, and end with its exit code.
 
@@ -134,13 +141,7 @@ def run(
                 exit_code=EXIT_USAGE,
             )
         _run_batch_script(
-            command,
-            script,
-            given or [],
-            list(set_ or ()),
-            upload_root,
-            detach=detach,
-            as_json=as_json,
+            command, script, given or [], list(set_ or ()), upload_root, detach=detach
         )
         return
     folder = Path.cwd() if code is None else code
@@ -169,7 +170,6 @@ def run(
         overrides=overrides,
         code=code,
         detach=detach,
-        as_json=as_json,
         hide_launcher=parsed.is_script and document.get("launcher") in (None, "torchrun"),
     )
 
@@ -180,46 +180,40 @@ def start(
     overrides: list[str],
     code: Path | None,
     detach: bool,
-    as_json: bool,
     hide_launcher: bool,
 ) -> None:
     """Submit a document with the current folder, and follow it unless `detach`.
 
     hide_launcher: whether lines of the launcher are left out of the log.
     """
-    with client_of_environment() as client:
-        sent = send_code(client, "-", document, overrides, code, quiet=as_json)
-        made = client.submit(
-            document,
-            overrides=overrides,
-            blob_sha256=sent.sha256,
-            left_out=sent.left_out,
-            code_version=sent.version,
-        )
-        url = f"{client.target.url}/experiments/{made['id']}"
-        say(f"Submitted experiment {made['id']} ({made['name']}): {url}")
-        note_maintenance(client, made["id"])
-        if detach:
-            if as_json:
-                print_json(made)
-            else:
-                print(made["id"])
-            return
-        from ..follow import going_on
+    client = server()
+    sent = send_code(client, "-", document, overrides, code, quiet=wants_json())
+    made = client.submit(
+        document,
+        overrides=overrides,
+        blob_sha256=sent.sha256,
+        left_out=sent.left_out,
+        code_version=sent.version,
+    )
+    url = f"{client.target.url}/experiments/{made['id']}"
+    say(f"Submitted experiment {made['id']} ({made['name']}): {url}")
+    note_maintenance(client, made["id"])
+    if detach:
+        if not printed_json(made):
+            print(made["id"])
+        return
+    from ..follow import going_on
 
-        with going_on(made["id"]), client.patience(report_outage):
-            if made["only_trial_id"] is None:
-                _follow_search(client, made["id"], as_json=as_json)
-            code_of_job = _follow(
-                client, made["only_trial_id"], as_json=as_json, hide_launcher=hide_launcher
-            )
+    with going_on(made["id"]), client.patience(report_outage):
+        if made["only_trial_id"] is None:
+            _follow_search(client, made["id"])
+        code_of_job = _follow(client, made["only_trial_id"], hide_launcher=hide_launcher)
     raise typer.Exit(code_of_job)
 
 
 def _only_kind(pool: str) -> Any:
     """Return the kind of all slots of a pool; None where there are several kinds, or no slots yet."""
-    with client_of_environment() as client:
-        pools = client.get("/cluster")["pools"]
+    pools = server().get("/cluster")["pools"]
     kinds = {row["slot_type"] for row in pools if row["pool"] == pool}
     return kinds.pop() if len(kinds) == 1 else None
 
@@ -232,21 +226,24 @@ def _run_batch_script(
     upload_root: Path | None,
     *,
     detach: bool,
-    as_json: bool,
 ) -> None:
     from ..sbatch.reading import document_of
 
     code = code_keys(command, upload_root, overrides)
-    with client_of_environment() as client:
-        document = document_of(
-            client, command[0], script, arguments=command[1:], given=given, code=code, quiet=as_json
-        )
+    document = document_of(
+        server(),
+        command[0],
+        script,
+        arguments=command[1:],
+        given=given,
+        code=code,
+        quiet=wants_json(),
+    )
     start(
         document,
         overrides=overrides,
         code=None,
         detach=detach,
-        as_json=as_json,
         hide_launcher=False,
     )
 
@@ -358,16 +355,16 @@ def _variables(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _follow(client: Client, trial_id: int, *, as_json: bool, hide_launcher: bool) -> int:
+def _follow(client: Client, trial_id: int, *, hide_launcher: bool) -> int:
     """Print the log of a trial until it has ended, and return the exit code of its job."""
     trial = _wait_for_start(client, trial_id)
     ranks = range(trial["num_slots"])
     hides = hide_launcher and len(ranks) <= _SHOWN_RANKS_MAX
-    if not as_json:
+    if not wants_json():
         _print_log(client, trial, ranks if hides else ())
     client.wait(trial["experiment_id"], poll_s=POLL_S)
     trial = client.get(f"/trials/{trial_id}")
-    if as_json:
+    if wants_json():
         print_json(trial)
     name = f"{trial['experiment_id']} ({trial['experiment_name']})"
     noted = {notice["text"].lower() for notice in trial["notices"]}
@@ -427,9 +424,9 @@ def exit_code(trial: schema.TrialDetail) -> int:
     return EXIT_CANCELED if trial["state"] == "CANCELED" else 0
 
 
-def _follow_search(client: Client, experiment_id: int, *, as_json: bool) -> NoReturn:
+def _follow_search(client: Client, experiment_id: int) -> NoReturn:
     """Follow an experiment of several trials, and end the command. Raises Exit."""
     from ..follow import follow_to_the_end
 
-    follow_to_the_end(client, experiment_id, as_json=as_json)
+    follow_to_the_end(client, experiment_id)
     raise typer.Exit(0)

@@ -9,14 +9,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
-from ..output import CommandFailure, JsonOption, console, escape, number, print_json
+from ..group import Commands
+from ..output import CommandFailure, console, escape, number, print_json, wants_json
 from ..trials import ExperimentArgument, TrialArgument, address, find_trial
 
-app = typer.Typer(
-    no_args_is_help=True, help="Control a running search, or run its trials yourself (ask/tell)."
-)
+app = Commands(help="Control a running search, or run its trials yourself (ask/tell).")
 
 
 @app.command()
@@ -27,40 +26,34 @@ def enqueue(
         str | None,
         typer.Option(help="Name of the point; each name is tried once. Default: a new one."),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Enqueue a point of your own. It is tried before the points that the search draws."""
     from muster.ask_tell import Drive
 
-    with client_of_environment() as client:
-        drive = Drive(client, experiment)
-        _print_point(drive, drive.enqueue(_object("HPARAMS", hparams), name=name), as_json)
+    drive = Drive(server(), experiment)
+    _print_point(drive, drive.enqueue(_object("HPARAMS", hparams), name=name))
 
 
 @app.command()
 def point(
-    experiment: ExperimentArgument,
-    name: Annotated[str, typer.Argument(help="Name of the point.")],
-    as_json: JsonOption = False,
+    experiment: ExperimentArgument, name: Annotated[str, typer.Argument(help="Name of the point.")]
 ) -> None:
     """Show the result of a point."""
     from muster.ask_tell import Drive
 
-    with client_of_environment() as client:
-        _print_point(Drive(client, experiment), name, as_json)
+    _print_point(Drive(server(), experiment), name)
 
 
-@app.command()
+@app.command(takes_json=False)
 def close(experiment: ExperimentArgument) -> None:
     """Stop creating trials. Existing trials run to completion."""
     from muster.ask_tell import Drive
 
-    with client_of_environment() as client:
-        Drive(client, experiment).close()
+    Drive(server(), experiment).close()
     console().print(f"Experiment {experiment} will create no more trials.")
 
 
-@app.command()
+@app.command(takes_json=False)
 def limits(
     experiment: ExperimentArgument,
     trials: Annotated[
@@ -85,20 +78,19 @@ def limits(
         raise CommandFailure(
             "Nothing to change.", "give --trials, --concurrent or both", exit_code=EXIT_USAGE
         )
-    with client_of_environment() as client:
-        client.put(f"/experiments/{experiment}/search/limits", body)
+    server().put(f"/experiments/{experiment}/search/limits", body)
     changed = ", ".join(f"{name} {value}" for name, value in body.items())
     console().print(f"Experiment {experiment}: {changed}.")
 
 
-@app.command()
+@app.command(takes_json=False)
 def promote(
     trial: TrialArgument,
 ) -> None:
     """Promote a trial that is waiting at its rung, ahead of all others whatever its rank."""
-    with client_of_environment() as client:
-        chosen = find_trial(client, trial)
-        client.call("POST", f"/trials/{chosen['id']}:promote")
+    client = server()
+    chosen = find_trial(client, trial)
+    client.call("POST", f"/trials/{chosen['id']}:promote")
     console().print(f"Trial {address(chosen)} continues as soon as slots are free.")
 
 
@@ -106,14 +98,12 @@ def promote(
 def ask(
     experiment: ExperimentArgument,
     count: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of trials.")] = 1,
-    as_json: JsonOption = False,
 ) -> None:
     """Get trials to run yourself (search.runner: external)."""
     from muster.ask_tell import Drive
 
-    with client_of_environment() as client:
-        asked = Drive(client, experiment).ask(count)
-    if as_json:
+    asked = Drive(server(), experiment).ask(count)
+    if wants_json():
         shown = ("no", "hparams", "seed", "units", "max_units", "unit")
         print_json({"trials": [{key: getattr(trial, key) for key in shown} for trial in asked]})
         return
@@ -126,7 +116,7 @@ def ask(
         console().print("No trials now: the search needs results first, or it is over.")
 
 
-@app.command()
+@app.command(takes_json=False)
 def tell(
     trial: TrialArgument,
     metrics: Annotated[str, typer.Argument(help='Values as JSON: {"val/loss": 0.3}')] = "{}",
@@ -143,7 +133,8 @@ def tell(
     from muster.ask_tell import Drive
 
     values = {name: _float(name, value) for name, value in _object("METRICS", metrics).items()}
-    with client_of_environment() as client, warnings.catch_warnings(record=True) as hints:
+    client = server()
+    with warnings.catch_warnings(record=True) as hints:
         warnings.simplefilter("always")
         no = trial.no or find_trial(client, trial)["no"]
         decision = Drive(client, trial.experiment).tell(
@@ -154,9 +145,9 @@ def tell(
     print(decision)
 
 
-def _print_point(drive: Any, name: str, as_json: bool) -> None:
+def _print_point(drive: Any, name: str) -> None:
     found = drive.result(name)
-    if as_json:
+    if wants_json():
         shown = ("point", "trial_no", "state", "metric", "reason")
         print_json({key: getattr(found, key) for key in shown})
         return

@@ -8,28 +8,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..absent import client_of_environment
+from ..absent import server
 from ..exit_codes import EXIT_USAGE
+from ..group import Commands
 from ..output import (
     Cell,
     CommandFailure,
-    JsonOption,
     age,
     last_use,
-    print_json,
     print_rows,
+    printed_json,
     report,
     say,
+    wants_json,
 )
 from ..selecting import YesOption
 
 if TYPE_CHECKING:
     from muster.client import schema
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Secrets that jobs get as environment variables, hidden in their logs.",
-)
+app = Commands(help="Secrets that jobs get as environment variables, hidden in their logs.")
 
 SecretArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the variable, such as HF_TOKEN.")
@@ -49,7 +47,6 @@ def set_(
             "--from-file", metavar="F", help="Take the content of this file as the value."
         ),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Create a secret, or replace its value.
 
@@ -58,10 +55,8 @@ def set_(
     machine can read arguments.
     """
     value = read_value(f"value of {name}", from_file)
-    with client_of_environment() as client:
-        made = client.put(f"{_owner(project)}/secrets/{_quoted(name)}", {"value": value})
-    if as_json:
-        print_json(made)
+    made = server().put(f"{_owner(project)}/secrets/{_quoted(name)}", {"value": value})
+    if printed_json(made):
         return
     whose = "yours" if project is None else f"project {project}"
     say(f"Set {name} ({whose}), version {made['version']}. Use it in a document:")
@@ -69,13 +64,9 @@ def set_(
 
 
 @app.command("list")
-def list_(
-    project: ProjectOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def list_(project: ProjectOption = None) -> None:
     """List your secrets, or those of a project. Values are never shown."""
-    with client_of_environment() as client:
-        found = list(client.pages(f"{_owner(project)}/secrets"))
+    found = list(server().pages(f"{_owner(project)}/secrets"))
     columns: dict[str, Cell[schema.SecretOut]] = {
         "name": "name",
         "owner": lambda row: "you" if row["owner"] == "user" else f"project {row['owner_name']}",
@@ -85,22 +76,16 @@ def list_(
         "last used": ("last_used_at", last_use),
     }
     empty = "There are no secrets yet: `muster secret set NAME` creates one."
-    print_rows(found, columns, as_json=as_json, empty=empty)
+    print_rows(found, columns, empty=empty)
 
 
 @app.command("delete")
-def delete(
-    name: SecretArgument,
-    project: ProjectOption = None,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+def delete(name: SecretArgument, project: ProjectOption = None, yes: YesOption = False) -> None:
     """Delete a secret. Running jobs keep it; jobs that name it can no longer start."""
-    if not yes and not as_json:
+    if not yes and not wants_json():
         typer.confirm(f"Delete secret {name}?", abort=True, err=True)
-    with client_of_environment() as client:
-        client.delete(f"{_owner(project)}/secrets/{_quoted(name)}")
-    report({"name": name, "deleted": True}, f"Deleted secret {name}.", as_json=as_json)
+    server().delete(f"{_owner(project)}/secrets/{_quoted(name)}")
+    report({"name": name, "deleted": True}, f"Deleted secret {name}.")
 
 
 def read_value(what: str, from_file: Path | None) -> str:

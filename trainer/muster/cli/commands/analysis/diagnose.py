@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...absent import client_of_environment
-from ...output import CommandFailure, JsonOption, console, escape, print_json, say, table
+from ...absent import server
+from ...output import (
+    CommandFailure,
+    console,
+    escape,
+    printed_json,
+    say,
+    table,
+)
 from ...trials import TrialArgument, address, find_trial
 
 if TYPE_CHECKING:
@@ -46,33 +53,30 @@ def diagnose(
         typer.Option(metavar="ADVICE", help="Apply this advice of the newest diagnosis."),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the verdict.")] = True,
-    as_json: JsonOption = False,
 ) -> None:
     """Find out what limits a trial's speed: computing, communication, data, or one slow rank.
 
     Runs short probes one after another, on as many slots as the trial has, and compares them. The
     trial itself is not affected.
     """
-    with client_of_environment() as client:
-        chosen = find_trial(client, trial)
-        if cancel:
-            found = client.post(f"/diagnoses/{_newest(client, chosen)['id']}:cancel")
-        elif apply is not None:
-            number = _newest(client, chosen)["id"]
-            found = client.post(f"/diagnoses/{number}:apply", {"advice": apply})
-        elif last:
-            found = _newest(client, chosen)
-        else:
-            body = {"repeats": repeats, "steps": steps}
-            found = client.post(
-                f"/trials/{chosen['id']}/diagnoses",
-                {k: v for k, v in body.items() if v is not None},
-            )
-            if wait:
-                found = _follow(client, found)
-    if as_json:
-        print_json(found)
+    client = server()
+    chosen = find_trial(client, trial)
+    if cancel:
+        found = client.post(f"/diagnoses/{_newest(client, chosen)['id']}:cancel")
+    elif apply is not None:
+        number = _newest(client, chosen)["id"]
+        found = client.post(f"/diagnoses/{number}:apply", {"advice": apply})
+    elif last:
+        found = _newest(client, chosen)
     else:
+        body = {"repeats": repeats, "steps": steps}
+        found = client.post(
+            f"/trials/{chosen['id']}/diagnoses",
+            {k: v for k, v in body.items() if v is not None},
+        )
+        if wait:
+            found = _follow(client, found)
+    if not printed_json(found):
         _show(found, address(chosen))
 
 

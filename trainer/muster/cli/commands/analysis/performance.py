@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ...absent import client_of_environment
+from ...absent import server
 from ...follow import communication_text, speed_text
-from ...output import JsonOption, console, escape, print_json, say, table
+from ...output import console, escape, printed_json, say, table
 from ...trials import TrialArgument, address, find_trial
 
 if TYPE_CHECKING:
@@ -40,15 +40,13 @@ def performance(
     rows: Annotated[
         int, typer.Option(min=1, max=1000, help="Number of newest rows of each rank to use.")
     ] = 100,
-    as_json: JsonOption = False,
 ) -> None:
     """Show where the time of a trial's newest steps goes, rank by rank."""
     params = {"rows": rows} if attempt is None else {"rows": rows, "attempt": attempt}
-    with client_of_environment() as client:
-        chosen = find_trial(client, trial)
-        found = client.get(f"/trials/{chosen['id']}/performance", **params)
-    if as_json:
-        print_json(found)
+    client = server()
+    chosen = find_trial(client, trial)
+    found = client.get(f"/trials/{chosen['id']}/performance", **params)
+    if printed_json(found):
         return
     if not found["ranks"]:
         say(f"Trial {address(chosen)} has measured no steps in attempt {found['attempt_no']}.")

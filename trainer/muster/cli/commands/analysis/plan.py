@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ...absent import client_of_environment
+from ...absent import server
 from ...estimate import settled
-from ...output import JsonOption, console, escape, print_json, say, table
+from ...output import console, escape, print_json, say, table, wants_json
 from ...sending import CodeOption, read_document, send_code
 from ...trials import TrialReference, find_trial, parse_trial
 
@@ -41,20 +41,19 @@ def plan(
             help="Compare the estimate for this trial (36.2) with its measurements.",
         ),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Estimate what a training needs: memory per slot, network traffic and step time."""
     if (file is None) == (trial is None):
         raise typer.BadParameter("give a document or --trial, not both")
-    with client_of_environment() as client:
-        if trial is not None:
-            trial_id = find_trial(client, trial)["id"]
-            compared = settled(lambda: client.get(f"/trials/{trial_id}/plan"))
-            print_json(compared) if as_json else _print_trial(compared)
-            return
-        assert file is not None
-        found = _plan(client, file, list(overrides or []), slot_memory_gb, code)
-    if as_json:
+    client = server()
+    if trial is not None:
+        trial_id = find_trial(client, trial)["id"]
+        compared = settled(lambda: client.get(f"/trials/{trial_id}/plan"))
+        print_json(compared) if wants_json() else _print_trial(compared)
+        return
+    assert file is not None
+    found = _plan(client, file, list(overrides or []), slot_memory_gb, code)
+    if wants_json():
         print_json(found)
     elif not found["known"]:
         say(found["reason"])

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ...absent import client_of_environment
-from ...output import JsonOption, print_json, say
+from ...absent import server
+from ...output import printed_json, say, wants_json
 from ...sending import CodeOption, SetOption, send_code
 
 NAME_MAX_CHARS = 200
@@ -51,7 +51,6 @@ def predict(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Show progress until it has ended.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Predict many rows with a version of a model; every row is in the results once."""
     section: dict[str, Any] = {
@@ -70,24 +69,21 @@ def predict(
     if function is not None:
         written["code"] = {"path": "."}
     document, overrides = json.dumps(written, indent=2), list(set_ or ())
-    with client_of_environment() as client:
-        sent = send_code(client, "-", document, overrides, code, quiet=as_json)
-        experiment = client.submit(
-            document,
-            overrides=overrides,
-            blob_sha256=sent.sha256,
-            left_out=sent.left_out,
-            code_version=sent.version,
-        )
-        url = f"{client.target.url}/experiments/{experiment['id']}"
-        if not follow:
-            if as_json:
-                print_json(experiment)
-            else:
-                print(experiment["id"])
-        if not as_json:
-            say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
-        if follow:
-            from ...follow import follow_to_the_end
+    client = server()
+    sent = send_code(client, "-", document, overrides, code, quiet=wants_json())
+    experiment = client.submit(
+        document,
+        overrides=overrides,
+        blob_sha256=sent.sha256,
+        left_out=sent.left_out,
+        code_version=sent.version,
+    )
+    url = f"{client.target.url}/experiments/{experiment['id']}"
+    if not follow and not printed_json(experiment):
+        print(experiment["id"])
+    if not wants_json():
+        say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
+    if follow:
+        from ...follow import follow_to_the_end
 
-            follow_to_the_end(client, experiment["id"], as_json=as_json)
+        follow_to_the_end(client, experiment["id"])

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...absent import client_of_environment
-from ...output import CommandFailure, JsonOption, console, escape, print_json, say, table
+from ...absent import server
+from ...output import (
+    CommandFailure,
+    console,
+    escape,
+    printed_json,
+    say,
+    table,
+)
 from ...trials import TrialArgument, address, find_trial
 
 if TYPE_CHECKING:
@@ -30,32 +37,30 @@ def profile(
     last: Annotated[
         bool, typer.Option("--last", help="Fetch the newest window instead of opening one.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Trace chosen ranks of a running trial with torch's profiler for some steps.
 
     Training continues, more slowly while the trace is recorded. Open the files in https://ui.perfetto.dev or in
     chrome://tracing.
     """
-    with client_of_environment() as client:
-        chosen = find_trial(client, trial)
-        trial_id = chosen["id"]
-        if last:
-            windows = client.get(f"/trials/{trial_id}/profiles")["items"]
-            if not windows:
-                raise CommandFailure(
-                    f"Trial {address(chosen)} has no stored traces.", f"muster profile {trial}"
-                )
-            found = windows[0]
-        else:
-            body = {"ranks": _ranks(ranks), "steps": steps}
-            found = client.post(f"/trials/{trial_id}/profiles", body)
-        while not found["is_complete"]:
-            time.sleep(POLL_S)
-            found = client.get(f"/trials/{trial_id}/profiles/{found['no']}")
-        files = _fetch(client, chosen, found, output)
-    if as_json:
-        print_json({**found, "files": [str(file) for file in files]})
+    client = server()
+    chosen = find_trial(client, trial)
+    trial_id = chosen["id"]
+    if last:
+        windows = client.get(f"/trials/{trial_id}/profiles")["items"]
+        if not windows:
+            raise CommandFailure(
+                f"Trial {address(chosen)} has no stored traces.", f"muster profile {trial}"
+            )
+        found = windows[0]
+    else:
+        body = {"ranks": _ranks(ranks), "steps": steps}
+        found = client.post(f"/trials/{trial_id}/profiles", body)
+    while not found["is_complete"]:
+        time.sleep(POLL_S)
+        found = client.get(f"/trials/{trial_id}/profiles/{found['no']}")
+    files = _fetch(client, chosen, found, output)
+    if printed_json({**found, "files": [str(file) for file in files]}):
         return
     shown = table("RANK", "NODE", "STEPS", "KIB", "", right=("RANK", "KIB"))
     for rank in found["ranks"]:

@@ -9,8 +9,8 @@ import typer
 
 from muster import wire
 
-from ...absent import client_of_environment
-from ...output import JsonOption, console, escape, print_json, say, table
+from ...absent import server
+from ...output import console, escape, printed_json, say, table
 from ...trials import TrialArgument, address, find_trial
 
 if TYPE_CHECKING:
@@ -27,13 +27,12 @@ WITNESSES = {
 }
 
 
-def progress(trial: TrialArgument, as_json: JsonOption = False) -> None:
+def progress(trial: TrialArgument) -> None:
     """Show the progress of each rank of a trial, and which rank blocks it if it is stuck."""
-    with client_of_environment() as client:
-        chosen = find_trial(client, trial)
-        found = client.get(f"/trials/{chosen['id']}/progress")
-    if as_json:
-        print_json(found)
+    client = server()
+    chosen = find_trial(client, trial)
+    found = client.get(f"/trials/{chosen['id']}/progress")
+    if printed_json(found):
         return
     say(
         f"Trial {address(chosen)} ({chosen['experiment_name']}), attempt {found['attempt_no']}: "
@@ -50,22 +49,20 @@ def stacks(
     last: Annotated[
         bool, typer.Option("--last", help="Show the latest stacks instead of requesting new ones.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Show the call stacks of all threads of every rank of a running trial."""
-    with client_of_environment() as client:
-        chosen = find_trial(client, trial)
-        path = f"/trials/{chosen['id']}"
-        if last:
-            found = client.get(f"{path}/stacks")
-        else:
-            found = client.post(f"{path}:stacks")
-            deadline = time.monotonic() + WAIT_S
-            while _num_answers(found) < found["num_expected"] and time.monotonic() < deadline:
-                time.sleep(POLL_S)
-                found = client.get(f"{path}/stacks", no=found["no"])
-    if as_json:
-        print_json(found)
+    client = server()
+    chosen = find_trial(client, trial)
+    path = f"/trials/{chosen['id']}"
+    if last:
+        found = client.get(f"{path}/stacks")
+    else:
+        found = client.post(f"{path}:stacks")
+        deadline = time.monotonic() + WAIT_S
+        while _num_answers(found) < found["num_expected"] and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+            found = client.get(f"{path}/stacks", no=found["no"])
+    if printed_json(found):
         return
     if not found["ranks"]:
         say(f"There are no stacks of trial {address(chosen)} in attempt {found['attempt_no']}.")

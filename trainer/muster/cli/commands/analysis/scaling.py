@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ...absent import client_of_environment
-from ...output import CommandFailure, JsonOption, console, escape, number, print_json, say, table
+from ...absent import server
+from ...output import (
+    CommandFailure,
+    console,
+    escape,
+    number,
+    printed_json,
+    say,
+    table,
+)
 from ...trials import ExperimentArgument
 
 if TYPE_CHECKING:
@@ -57,7 +65,6 @@ def scaling(
     output: Annotated[
         Path | None, typer.Option(help="Write the report to a file: .md or .csv.")
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Measure how an experiment scales over a few world sizes, and predict larger ones."""
     wished: dict[str, Any] = {}
@@ -71,29 +78,28 @@ def scaling(
         wished["measured_bandwidth_mbit_per_s"] = measured_bandwidth
     if output is not None and output.suffix not in (".md", ".csv"):
         raise CommandFailure(f"{output} must end in .md or .csv.")
-    with client_of_environment() as client:
-        if slots is not None:
-            asked = {
-                "slots": _numbers("--slots", slots, int), "mode": mode, "repeats": repeats,
-                "steps": steps, "slot_hours": slot_hours,
-            }  # fmt: skip
-            report: schema.ScalingReportDetail | schema.ScalingReportOut
-            report = client.post(f"/experiments/{experiment}/scaling-reports", asked)
-        else:
-            report = _newest(client, experiment)
-        no = report["id"]
-        if cancel:
-            client.post(f"/scaling-reports/{no}:cancel")
-        elif not detach:
-            _follow(client, no)
-        report = client.get(f"/scaling-reports/{no}", **wished)
-        if output is not None:
-            form = "csv" if output.suffix == ".csv" else "markdown"
-            params = {"format": form, **wished}
-            written = client.call("GET", f"/scaling-reports/{no}/export", params=params)
-            output.write_text(written.text)
-    if as_json:
-        print_json(report)
+    client = server()
+    if slots is not None:
+        asked = {
+            "slots": _numbers("--slots", slots, int), "mode": mode, "repeats": repeats,
+            "steps": steps, "slot_hours": slot_hours,
+        }  # fmt: skip
+        report: schema.ScalingReportDetail | schema.ScalingReportOut
+        report = client.post(f"/experiments/{experiment}/scaling-reports", asked)
+    else:
+        report = _newest(client, experiment)
+    no = report["id"]
+    if cancel:
+        client.post(f"/scaling-reports/{no}:cancel")
+    elif not detach:
+        _follow(client, no)
+    report = client.get(f"/scaling-reports/{no}", **wished)
+    if output is not None:
+        form = "csv" if output.suffix == ".csv" else "markdown"
+        params = {"format": form, **wished}
+        written = client.call("GET", f"/scaling-reports/{no}/export", params=params)
+        output.write_text(written.text)
+    if printed_json(report):
         return
     _print(report)
     if output is not None:

@@ -10,9 +10,17 @@ import typer
 from muster.byte_sizes import byte_size
 from muster.timeline.summary import summarize
 
-from ...output import CommandFailure, JsonOption, console, escape, print_json, say, table
+from ...group import Commands
+from ...output import (
+    CommandFailure,
+    console,
+    escape,
+    printed_json,
+    say,
+    table,
+)
 
-app = typer.Typer(help="Traces of torch's profiler.", no_args_is_help=True)
+app = Commands(help="Traces of torch's profiler.")
 
 _TIMES = ("communication", "computation", "overlap", "exposed", "copy", "idle")
 
@@ -27,7 +35,6 @@ def summary(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE…", help="Traces, .json or .json.gz; one per rank.")
     ],
-    as_json: JsonOption = False,
 ) -> None:
     """Show where the time of a trace went, and with traces of several ranks who waited for whom.
 
@@ -39,8 +46,7 @@ def summary(
     for file, rank in zip(files, found["ranks"], strict=True):
         if rank["problem"]:
             raise CommandFailure(f"{file}: {rank['problem']}")
-    if as_json:
-        print_json(found)
+    if printed_json(found):
         return
     ranks = found["ranks"]
     columns = [name.upper() for name in _TIMES]
