@@ -11,8 +11,7 @@ from typing import Any
 
 from muster.launch.commands import LauncherCall, find_call, is_command, is_known_command
 
-from .exit_codes import EXIT_USAGE
-from .output import CommandFailure
+from .output import usage_error
 
 _PYTHON = re.compile(r"python[0-9.]*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -66,7 +65,7 @@ class ParsedCommand:
             launcher = "plain"
         runs_words = launcher in ("plain", "direct", "shell")
         if not self.entrypoint and not runs_words:
-            raise _wrong(
+            raise usage_error(
                 f"{' '.join(self.alone[:2])} can run on one slot alone: torchrun starts a script or "
                 "-m MODULE.",
                 "leave -n out; or put the code into a script: --env PYTHONOPTIMIZE=1 and the like "
@@ -84,7 +83,9 @@ def split_variables(words: Sequence[str]) -> tuple[list[str], list[str]]:
     no command."""
     command = list(itertools.dropwhile(_ASSIGNMENT.match, words))
     if not command:
-        raise _wrong("There is no command to run.", "muster run -n 2 -- python train.py --lr 1e-3")
+        raise usage_error(
+            "There is no command to run.", "muster run -n 2 -- python train.py --lr 1e-3"
+        )
     return list(words[: len(words) - len(command)]), command
 
 
@@ -96,7 +97,7 @@ def parse_command(words: Sequence[str], folder: Path) -> ParsedCommand:
     """
     program = PurePath(words[0]).name
     if program in _ELSEWHERE:
-        raise _wrong(
+        raise usage_error(
             f"{program} starts processes on other machines itself; Muster does that.",
             f"leave {program} out and name slots and nodes: "
             "muster run -n 8 --nodes 2 -- python train.py",
@@ -131,7 +132,7 @@ def _of_python(words: Sequence[str], folder: Path) -> ParsedCommand:
     while rest[:1] == ["-u"]:
         rest = rest[1:]
     if not rest or rest == ["-"]:
-        raise _wrong(f"{interpreter} alone would wait for input.", "python train.py --lr 1e-3")
+        raise usage_error(f"{interpreter} alone would wait for input.", "python train.py --lr 1e-3")
     python = str(folder.joinpath(interpreter).absolute()) if "/" in interpreter else None
     if rest[0].startswith("-") and not (rest[0] == "-m" and len(rest) > 1):
         # The interpreter of the job is the first of that name on its PATH.
@@ -144,7 +145,9 @@ def _of_python(words: Sequence[str], folder: Path) -> ParsedCommand:
 def _of_launcher(call: LauncherCall, words: Sequence[str], folder: Path) -> ParsedCommand:
     options = call.options
     if not call.program:
-        raise _wrong(f"{' '.join(call.prefix)} names no script to run.", f"{words[0]} train.py")
+        raise usage_error(
+            f"{' '.join(call.prefix)} names no script to run.", f"{words[0]} train.py"
+        )
     if call.launcher == "accelerate":
         slots = _count(options, "num_processes", call)
         nodes = _count(options, "num_machines", call)
@@ -186,7 +189,7 @@ def _count(options: Mapping[str, str], name: str, call: LauncherCall) -> int | N
     if text is None:
         return None
     if not text.isdigit() or int(text) < 1:
-        raise _wrong(
+        raise usage_error(
             f"--{name.replace('_', '-')} {text} of {call.launcher} is not a number.",
             "write a number, or leave it out and give -n SLOTS and --nodes N",
         )
@@ -201,7 +204,3 @@ def _inside(words: Sequence[str], folder: Path) -> tuple[str, ...]:
         if not script.is_symlink():
             return (relative.as_posix(), *words[1:])
     return tuple(words)
-
-
-def _wrong(message: str, hint: str) -> CommandFailure:
-    return CommandFailure(message, hint, exit_code=EXIT_USAGE)

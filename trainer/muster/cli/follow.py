@@ -12,16 +12,7 @@ import typer
 
 from .absent import ServerObject
 from .exit_codes import EXIT_CANCELED, EXIT_FAILED, EXIT_INTERRUPTED
-from .output import (
-    console,
-    escape,
-    number,
-    printed_json,
-    report_outage,
-    say,
-    styled_state,
-    table,
-)
+from .output import console, escape, number, printed_json, report_outage, say, styled_state, table
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -14,8 +14,8 @@ from muster.numbers import encode_number
 from muster.series_rules import clean_name, number_of, whole_step
 
 from .absent import server
-from .exit_codes import EXIT_ERROR, EXIT_USAGE
-from .output import CommandFailure, print_json, say, wants_json
+from .exit_codes import EXIT_ERROR
+from .output import print_json, say, usage_error, wants_json
 
 if TYPE_CHECKING:
     from muster.client import Client
@@ -48,10 +48,9 @@ def wandb(
     """
     files = _run_files(folder)
     if not files:
-        raise CommandFailure(
+        raise usage_error(
             f"{folder} has no run of wandb.",
             hint="name a folder with offline-run-*/run-*.wandb in it, such as wandb/",
-            exit_code=EXIT_USAGE,
         )
     done: list[dict[str, Any]] = []
     failed: list[dict[str, Any]] = []

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from .exit_codes import EXIT_ERROR, EXIT_UNREACHABLE, EXIT_USAGE
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -56,14 +58,17 @@ class CommandFailure(Exception):
         self.fields = tuple(fields)
 
 
+def usage_error(message: str, hint: str | None = None) -> CommandFailure:
+    """Return the error of a command that is used incorrectly."""
+    return CommandFailure(message, hint, exit_code=EXIT_USAGE)
+
+
 def report_error(error: Exception, *, as_json: bool) -> int | None:
     """Print an expected error and return its exit code; None if it is not one."""
     from typer.exceptions import TyperException
 
     from muster.client import ClientError, NotConfigured, Unreachable
     from muster.code.bundle import BundleError
-
-    from .exit_codes import EXIT_ERROR, EXIT_UNREACHABLE
 
     fields: Sequence[Mapping[str, Any]] = ()
     if isinstance(error, CommandFailure):

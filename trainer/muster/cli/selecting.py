@@ -15,8 +15,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from .exit_codes import EXIT_USAGE
-from .output import CommandFailure
+from .output import usage_error
 from .trials import TrialReference, parse_experiment, parse_trial
 
 
@@ -89,7 +88,7 @@ class SelectionOptions:
         """Return the number, if exactly one experiment was named. Raises Failure(wrong)."""
         numbers = self.which.get("ids", [])
         if len(numbers) != 1 or self.dry_run:
-            raise CommandFailure(wrong, hint, exit_code=EXIT_USAGE)
+            raise usage_error(wrong, hint)
         return int(numbers[0])
 
 
@@ -118,10 +117,9 @@ def _options(
         )
         return SelectionOptions(which=which, yes=yes, dry_run=dry_run)
     if len(trials) < len(named) or any((state, project, label, owner, query)):
-        raise CommandFailure(
+        raise usage_error(
             "Trials cannot be combined with experiments or a filter.",
             "name trials only, such as 36.1 36.2, or experiments only",
-            exit_code=EXIT_USAGE,
         )
     return SelectionOptions(which={}, yes=yes, dry_run=dry_run, trials=trials)
 
@@ -185,9 +183,7 @@ def selection(
     filters = {k: v for k, v in given.items() if v}
     if bool(numbers) == bool(filters):
         wrong = "Numbers and a filter exclude each other." if numbers else "Which experiments?"
-        raise CommandFailure(
-            wrong,
-            "their numbers, or a filter such as --state FAILED --label team=vision",
-            exit_code=EXIT_USAGE,
+        raise usage_error(
+            wrong, "their numbers, or a filter such as --state FAILED --label team=vision"
         )
     return {"ids": numbers} if numbers else {"filter": filters}

@@ -16,8 +16,7 @@ import typer
 from muster.byte_sizes import byte_size
 from muster.code.folder import CodeFolder, code_folder
 
-from .exit_codes import EXIT_USAGE
-from .output import CommandFailure, say
+from .output import say, usage_error
 
 if TYPE_CHECKING:
     from muster.client import Client
@@ -66,25 +65,20 @@ class SentCode:
 def read_document(file: str) -> str:
     """Return the text of a document or batch script. Raises CommandFailure."""
     if file.endswith(".py"):
-        raise CommandFailure(
-            f"{file} is a Python script, not a document.",
-            f"run it: muster run -- python {file}",
-            exit_code=EXIT_USAGE,
+        raise usage_error(
+            f"{file} is a Python script, not a document.", f"run it: muster run -- python {file}"
         )
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         text = data.decode()
     except OSError as error:
-        raise CommandFailure(
-            f"{file} cannot be read: {error.strerror}.", exit_code=EXIT_USAGE
-        ) from None
+        raise usage_error(f"{file} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise CommandFailure(f"{file} is not UTF-8 text.", exit_code=EXIT_USAGE) from None
+        raise usage_error(f"{file} is not UTF-8 text.") from None
     if not text.strip():
-        raise CommandFailure(
+        raise usage_error(
             f"{'The input' if file == '-' else file} is empty.",
             "a document needs `name` and `entrypoint`; `muster run -- python train.py` needs none",
-            exit_code=EXIT_USAGE,
         )
     return text
 
@@ -148,10 +142,9 @@ def code_keys(
     if root == folder:
         return {"path": "."}
     if not folder.is_relative_to(root):
-        raise CommandFailure(
+        raise usage_error(
             f"--upload-root {upload_root} does not hold the current folder.",
             "name a folder above it, for example --upload-root ..",
-            exit_code=EXIT_USAGE,
         )
     return {
         "path": os.path.relpath(root, folder),

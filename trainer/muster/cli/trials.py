@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .absent import server
-from .exit_codes import EXIT_USAGE
-from .output import CommandFailure, age
+from .output import CommandFailure, age, usage_error
 
 if TYPE_CHECKING:
     from muster.client import Client, schema
@@ -83,16 +82,14 @@ def _find_named(name: str) -> TrialReference:
         found, no = named(of_trial[1]), int(of_trial[2])
     if not found:
         near = list(client.pages("/experiments", q=name, limit=CANDIDATES_SHOWN))
-        raise CommandFailure(
+        raise usage_error(
             f"{name!r} names neither an experiment nor a trial of one (36.2).",
             f"there is {_candidates(near)}" if near else "`muster list` shows all names",
-            exit_code=EXIT_USAGE,
         )
     if len(found) > 1:
-        raise CommandFailure(
+        raise usage_error(
             f"{len(found):,} experiments are named {found[0]['name']!r}.",
             f"give a number: {_candidates(found)}",
-            exit_code=EXIT_USAGE,
         )
     return TrialReference(found[0]["id"], no)
 

@@ -12,7 +12,6 @@ from muster.byte_sizes import byte_size
 from muster.cli.absent import server
 from muster.cli.commands.operations import count
 from muster.cli.commands.outputs import parse_bytes
-from muster.cli.exit_codes import EXIT_USAGE
 from muster.cli.group import Commands
 from muster.cli.output import (
     CommandFailure,
@@ -25,6 +24,7 @@ from muster.cli.output import (
     report,
     say,
     table,
+    usage_error,
     wants_json,
 )
 from muster.cli.selecting import YesOption
@@ -189,10 +189,9 @@ def register(
     """
     num_sources = sum(source is not None for source in (checkpoint, best, outputs))
     if num_sources != 1 or (paths and outputs is None):
-        raise CommandFailure(
+        raise usage_error(
             "A version is made of one checkpoint, or of outputs.",
             "use --checkpoint N, --best TRIAL, or --outputs TRIAL [PATH]...",
-            exit_code=EXIT_USAGE,
         )
     more = _more(tags, notes, project)
     client = server()
@@ -262,7 +261,7 @@ def alias(
 ) -> None:
     """Let an alias name a version, or remove it. The history keeps who moved it, when and why."""
     if remove == (version is not None):
-        raise CommandFailure("Which version?", "give its number, or --remove", exit_code=EXIT_USAGE)
+        raise usage_error("Which version?", "give its number, or --remove")
     client = server()
     if version is None:
         client.delete_model_alias(name, alias, reason=reason)
@@ -293,7 +292,7 @@ def promote(
     a value, or with NaN, never win.
     """
     if goal not in (None, "min", "max"):
-        raise CommandFailure(f"--goal is {goal!r}.", "it must be min or max", exit_code=EXIT_USAGE)
+        raise usage_error(f"--goal is {goal!r}.", "it must be min or max")
     rule = server().promote_model(
         name,
         to,
@@ -562,9 +561,7 @@ def pull(
     the same command again: it continues where it was cut off.
     """
     if format_ is not None and cache is not None:
-        raise CommandFailure(
-            "Exports are not cached.", "leave --cache or --format out", exit_code=EXIT_USAGE
-        )
+        raise usage_error("Exports are not cached.", "leave --cache or --format out")
     pulled = server().pull_model(
         reference,
         folder,
@@ -598,10 +595,8 @@ def edit(
     given = {"notes": notes} if is_version else {"description": description, "name": rename}
     body = {key: value for key, value in given.items() if value is not None}
     if not body:
-        raise CommandFailure(
-            "Nothing to change.",
-            "use --notes for a version, --description or --rename for a model",
-            exit_code=EXIT_USAGE,
+        raise usage_error(
+            "Nothing to change.", "use --notes for a version, --description or --rename for a model"
         )
     client = server()
     if is_version:
@@ -629,10 +624,9 @@ def delete(
     alias names is only deleted with --force.
     """
     if "@" in reference:
-        raise CommandFailure(
+        raise usage_error(
             f"{reference} is an alias.",
             "delete a version by its number; `muster model alias NAME ALIAS --remove` removes an alias",
-            exit_code=EXIT_USAGE,
         )
     if not yes and not wants_json():
         what = reference if ":" in reference else f"{reference} with all its versions"
@@ -666,7 +660,7 @@ def _pairs(given: list[str], *, of_metrics: bool = False) -> dict[str, str]:
         # Only the value of a metric, a number, cannot hold the sign: its name may.
         key, sign, value = text.rpartition("=") if of_metrics else text.partition("=")
         if not sign or not key:
-            raise CommandFailure(f"{text!r} is no pair.", "write key=value", exit_code=EXIT_USAGE)
+            raise usage_error(f"{text!r} is no pair.", "write key=value")
         found[key] = value
     return found
 
@@ -675,6 +669,4 @@ def _number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise CommandFailure(
-            f"{name} is {text!r}.", "write a number, such as 0.93", exit_code=EXIT_USAGE
-        ) from None
+        raise usage_error(f"{name} is {text!r}.", "write a number, such as 0.93") from None

@@ -12,7 +12,6 @@ import typer
 from muster.byte_sizes import byte_size
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
 from ..group import Commands
 from ..output import (
     Cell,
@@ -23,6 +22,7 @@ from ..output import (
     print_rows,
     printed_json,
     say,
+    usage_error,
     wants_json,
 )
 from ..trials import ExperimentArgument, TrialArgument, find_trial
@@ -118,10 +118,8 @@ def clean(
     numbers = {"last": last, "best": best, "experiment_best": experiment_best}
     given = {name: n for name, n in numbers.items() if n is not None}
     if not given and not dry_run:
-        raise CommandFailure(
-            "Give the number of checkpoints to keep.",
-            "use --last, --best or --experiment-best",
-            exit_code=EXIT_USAGE,
+        raise usage_error(
+            "Give the number of checkpoints to keep.", "use --last, --best or --experiment-best"
         )
     client = server()
     if dry_run:
@@ -180,9 +178,7 @@ def export(
     same credentials as the workers, and space for a copy. The checkpoint is verified first.
     """
     if output.exists() and not force:
-        raise CommandFailure(
-            f"{output} already exists.", "use --force to replace it", exit_code=EXIT_USAGE
-        )
+        raise usage_error(f"{output} already exists.", "use --force to replace it")
     if place.isdecimal() and not Path(place).is_dir():
         _export_by_server(int(place), output)
     else:

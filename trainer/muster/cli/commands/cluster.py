@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
 from ..group import Commands
-from ..output import (
-    Cell,
-    CommandFailure,
-    age,
-    print_rows,
-    printed_json,
-    report,
-    say,
-)
+from ..output import Cell, CommandFailure, age, print_rows, printed_json, report, say, usage_error
 from .people import find_user
 
 if TYPE_CHECKING:
@@ -163,7 +154,7 @@ def _tokens(client: Client, account: str | None) -> str:
 def _days(expires: str, days: int | None) -> int:
     found = re.fullmatch(r"([1-9][0-9]{0,3})([dw])", expires)
     if found is None or days is not None:
-        raise CommandFailure(
+        raise usage_error(
             f"--expires {expires}: "
             + (
                 "leave out --days, which says the same"
@@ -171,7 +162,6 @@ def _days(expires: str, days: int | None) -> int:
                 else "is no number of days or weeks"
             ),
             "write it as 30d or 2w",
-            exit_code=EXIT_USAGE,
         )
     return int(found[1]) * (7 if found[2] == "w" else 1)
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import import_wandb
-from ..exit_codes import EXIT_ERROR, EXIT_UNREACHABLE, EXIT_USAGE
+from ..exit_codes import EXIT_ERROR, EXIT_UNREACHABLE
 from ..group import Commands
-from ..output import CommandFailure, print_fields, print_json, say, wants_json
+from ..output import CommandFailure, print_fields, print_json, say, usage_error, wants_json
 
 if TYPE_CHECKING:
     from muster.client import schema
@@ -73,9 +73,7 @@ def determined(
     from muster.importing.determined import import_determined
 
     if output is not None and output.exists() and not force:
-        raise CommandFailure(
-            f"{output} already exists.", "use --force to replace it", exit_code=EXIT_USAGE
-        )
+        raise usage_error(f"{output} already exists.", "use --force to replace it")
     model = None if model_dir is None else _model_folder(model_dir, output)
     draft = import_determined(
         _read(config), fallback_name=config.stem, slot_type=slot_type.value, model=model
@@ -144,18 +142,16 @@ def _read(path: Path) -> Any:
     try:
         return yaml.load(path.read_text(encoding="utf-8"), Loader)  # noqa: S506  # a safe loader
     except OSError as error:
-        raise CommandFailure(
-            f"{path} cannot be read: {error.strerror}.", exit_code=EXIT_USAGE
-        ) from None
+        raise usage_error(f"{path} cannot be read: {error.strerror}.") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise CommandFailure(f"{path} is not valid YAML: {error}", exit_code=EXIT_USAGE) from None
+        raise usage_error(f"{path} is not valid YAML: {error}") from None
 
 
 def _model_folder(folder: Path, output: Path | None) -> ModelFolder:
     from muster.importing.determined_code import ModelFolder
 
     if not folder.is_dir():
-        raise CommandFailure(f"{folder} is not a folder.", exit_code=EXIT_USAGE)
+        raise usage_error(f"{folder} is not a folder.")
     scripts = {
         path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8", errors="replace")
         for path in sorted(folder.rglob("*.py"))[:SCRIPTS_MAX]

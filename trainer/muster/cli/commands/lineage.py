@@ -10,8 +10,7 @@ import typer
 from muster.code.folder import CodeFolder
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
-from ..output import CommandFailure, printed_json, report, say, wants_json
+from ..output import printed_json, report, say, usage_error, wants_json
 from ..selecting import SelectionOptions, selecting
 from ..sending import CodeOption, SentCode, SetOption, read_document, send_code, upload_folder
 from ..trials import ExperimentArgument, TrialReference, parse_trial
@@ -33,7 +32,7 @@ def continue_(
         return
     number = _one_experiment(asked)
     if epochs is not None and steps is not None:
-        raise CommandFailure("Give either --epochs or --steps.", exit_code=EXIT_USAGE)
+        raise usage_error("Give either --epochs or --steps.")
     body: dict[str, Any] = {"overrides": list(set_ or ())}
     if epochs is not None or steps is not None:
         body["length"] = {"epochs": epochs} if epochs is not None else {"steps": steps}
@@ -52,10 +51,7 @@ def _one_experiment(asked: SelectionOptions) -> int:
         )
     numbers = {trial.experiment for trial in asked.trials}
     if len(numbers) > 1 or asked.dry_run:
-        raise CommandFailure(
-            "Trials of one experiment are continued at a time, without --dry-run.",
-            exit_code=EXIT_USAGE,
-        )
+        raise usage_error("Trials of one experiment are continued at a time, without --dry-run.")
     return numbers.pop()
 
 
@@ -124,19 +120,14 @@ def _from(
     """Return the section `from` of a fork, without the trial. Raises CommandFailure."""
     if checkpoint is None and from_trial is None:
         if load != "all":
-            raise CommandFailure("--load needs --checkpoint.", exit_code=EXIT_USAGE)
+            raise usage_error("--load needs --checkpoint.")
         return None
     if checkpoint is not None and checkpoint.isdecimal():
         if from_trial is not None:
-            raise CommandFailure(
-                "A checkpoint's number already determines its trial; leave out --from-trial.",
-                exit_code=EXIT_USAGE,
+            raise usage_error(
+                "A checkpoint's number already determines its trial; leave out --from-trial."
             )
         return {"checkpoint": int(checkpoint), "load": load}
     if checkpoint not in (None, "latest", "best"):
-        raise CommandFailure(
-            f"{checkpoint!r} is not a checkpoint.",
-            "give its number, latest or best",
-            exit_code=EXIT_USAGE,
-        )
+        raise usage_error(f"{checkpoint!r} is not a checkpoint.", "give its number, latest or best")
     return {"pick": checkpoint or "latest", "load": load}

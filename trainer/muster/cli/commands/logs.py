@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
-from ..output import CommandFailure, printable, report_outage, say, wants_json
+from ..output import CommandFailure, printable, report_outage, say, usage_error, wants_json
 from ..trials import ExperimentOrTrialArgument, TrialReference, find_trial, numbers_text
 from .experiments import StreamName
 
@@ -106,9 +105,7 @@ def logs(
 ) -> None:
     """Print the log of a trial, or of all trials of an experiment, with all ranks in order."""
     if query is not None and grep is not None:
-        raise CommandFailure(
-            "--query and --grep exclude each other.", "give one of them", exit_code=EXIT_USAGE
-        )
+        raise usage_error("--query and --grep exclude each other.", "give one of them")
     now = dt.datetime.now().astimezone()
     if pattern is None:
         alone = {"--metric": metric, "--line": line}
@@ -154,7 +151,7 @@ def _refuse(options: dict[str, Any], wrong: str, hint: str) -> None:
     """Raise CommandFailure for the first of the options that was given."""
     for name, value in options.items():
         if value:
-            raise CommandFailure(f"{name} {wrong}", hint, exit_code=EXIT_USAGE)
+            raise usage_error(f"{name} {wrong}", hint)
 
 
 def _print_lines(
@@ -247,16 +244,13 @@ def parse_ranks(texts: Sequence[str]) -> list[int]:
         first = int(found[1]) if found else 0
         last = int(found[2]) if found and found[2] else first
         if found is None or last < first:
-            raise CommandFailure(
+            raise usage_error(
                 f"--rank {part!r} names no ranks.",
                 "ranks are written 0 or 0,2 or 4-7; -1 is the launcher",
-                exit_code=EXIT_USAGE,
             )
         if last - first >= MAX_RANKS or len(ranks | {*range(first, last + 1)}) > MAX_RANKS:
-            raise CommandFailure(
-                f"--rank names more than {MAX_RANKS} ranks.",
-                "leave it out to see all of them",
-                exit_code=EXIT_USAGE,
+            raise usage_error(
+                f"--rank names more than {MAX_RANKS} ranks.", "leave it out to see all of them"
             )
         ranks |= {*range(first, last + 1)}
     return sorted(ranks)
@@ -267,11 +261,7 @@ def parse_levels(texts: Sequence[str]) -> list[str]:
     levels = [part.strip().lower() for text in texts for part in text.split(",")]
     wrong = [level for level in levels if level not in LEVELS]
     if wrong:
-        raise CommandFailure(
-            f"--level {wrong[0]!r} is no level.",
-            f"there are {', '.join(LEVELS)}",
-            exit_code=EXIT_USAGE,
-        )
+        raise usage_error(f"--level {wrong[0]!r} is no level.", f"there are {', '.join(LEVELS)}")
     return sorted(set(levels), key=LEVELS.index)
 
 
@@ -289,10 +279,9 @@ def parse_time(option: str, text: str, now: dt.datetime) -> str:
             at = dt.datetime.fromisoformat(text.strip())
         return at.astimezone(dt.UTC).isoformat()
     except (ValueError, OverflowError):
-        raise CommandFailure(
+        raise usage_error(
             f"{option} {text!r} is no time.",
             "write 10m, 2h or 3d for so long ago, 14:05 for today, or 2026-11-21T14:05",
-            exit_code=EXIT_USAGE,
         ) from None
 
 

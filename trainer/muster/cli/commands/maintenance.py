@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
 from ..group import Commands
 from ..maintenance_notes import scope, until, utc
-from ..output import (
-    Cell,
-    CommandFailure,
-    print_rows,
-    printable,
-    printed_json,
-    say,
-)
+from ..output import Cell, print_rows, printable, printed_json, say, usage_error
 
 if TYPE_CHECKING:
     from muster.client import schema
@@ -138,9 +130,8 @@ def _moment(text: str) -> str:
     try:
         moment = dt.datetime.fromisoformat(text.strip())
     except ValueError:
-        raise CommandFailure(
+        raise usage_error(
             f"--from {printable(text)!r} is no moment.",
             'write it as "2026-12-01 18:00", or with a time zone: 2026-12-01T18:00Z',
-            exit_code=EXIT_USAGE,
         ) from None
     return moment.astimezone(dt.UTC).isoformat()

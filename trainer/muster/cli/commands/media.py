@@ -10,7 +10,6 @@ import typer
 from muster.byte_sizes import byte_size
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
 from ..group import Commands
 from ..output import (
     CommandFailure,
@@ -21,6 +20,7 @@ from ..output import (
     printed_json,
     say,
     table,
+    usage_error,
 )
 from ..trials import TrialArgument, find_trial
 from .operations import count
@@ -52,9 +52,8 @@ def list_(
     from muster.client.media import list_media
 
     if name is None and (step is not None or rank is not None):
-        raise CommandFailure(
-            "--step and --rank choose among the items of one name: give the name, too.",
-            exit_code=EXIT_USAGE,
+        raise usage_error(
+            "--step and --rank choose among the items of one name: give the name, too."
         )
     client = server()
     trial_id = find_trial(client, trial)["id"]
@@ -150,7 +149,7 @@ def get(
     from muster.client.media import fetch_media, list_media
 
     if last and step is not None:
-        raise CommandFailure("Give either --step or --last.", exit_code=EXIT_USAGE)
+        raise usage_error("Give either --step or --last.")
     folder = target_folder(output, f"media-{trial}")
     client = server()
     trial_id = find_trial(client, trial)["id"]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
 from ..group import Commands
 from ..output import (
     Cell,
@@ -24,6 +23,7 @@ from ..output import (
     printed_json,
     report,
     say,
+    usage_error,
     wants_json,
 )
 from ..selecting import YesOption
@@ -94,14 +94,12 @@ def add(
     """
     if kind == "email":
         if not to:
-            raise CommandFailure("Where to?", "name an address with --to", exit_code=EXIT_USAGE)
+            raise usage_error("Where to?", "name an address with --to")
         config: dict[str, Any] = {"kind": kind, "to": to}
     elif kind in ("webhook", "apprise"):
         config = {"kind": kind, "url": read_value("the address", from_file).strip()}
     else:
-        raise CommandFailure(
-            f"{kind!r} is no kind of target.", "use email, webhook or apprise", exit_code=EXIT_USAGE
-        )
+        raise usage_error(f"{kind!r} is no kind of target.", "use email, webhook or apprise")
     body = {"name": name, "config": config, **_of(project)}
     with _new_file(secret_to) as file:
         made = server().post("/notifications/targets", body)
@@ -272,9 +270,7 @@ def _new_file(path: Path | None) -> Iterator[TextIO | None]:
     try:
         fd = os.open(path, NEW_FILE, 0o600)
     except OSError as error:
-        raise CommandFailure(
-            f"{path} cannot be created: {error.strerror}.", exit_code=EXIT_USAGE
-        ) from None
+        raise usage_error(f"{path} cannot be created: {error.strerror}.") from None
     try:
         with os.fdopen(fd, "w") as file:
             yield file

@@ -15,9 +15,7 @@ import typer
 from muster.byte_sizes import byte_size
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
 from ..output import (
-    CommandFailure,
     console,
     duration,
     escape,
@@ -26,6 +24,7 @@ from ..output import (
     say,
     styled_state,
     table,
+    usage_error,
     wants_json,
 )
 from ..selecting import SelectionOptions, selecting
@@ -93,10 +92,9 @@ def _warn_of_unsaved(unsaved: schema.UnsavedOut) -> None:
 
 def _ask(action: str, preview: schema.BulkPreviewOut) -> None:
     if wants_json() or not sys.stdin.isatty():
-        raise CommandFailure(
+        raise usage_error(
             f"{preview['num_changes']} experiments are selected; confirming needs a terminal.",
             "check with --dry-run, then add --yes",
-            exit_code=EXIT_USAGE,
         )
     _print_preview(preview)
     if not typer.confirm(f"{action.capitalize()} {preview['num_changes']}?", err=True):
@@ -167,7 +165,7 @@ def _ending(action: str, text: str) -> Callable[..., None]:
             operate(action, asked)
             return
         if asked.dry_run:
-            raise CommandFailure("--dry-run goes with experiments.", exit_code=EXIT_USAGE)
+            raise usage_error("--dry-run goes with experiments.")
         client = server()
         found = [find_trial(client, trial) for trial in asked.trials]
         end = client.kill_trial if action == "kill" else client.stop_trial
@@ -214,17 +212,11 @@ def label(
 ) -> None:
     """Set and remove labels of experiments. Other labels are kept."""
     if not (set_ or remove):
-        raise CommandFailure(
-            "Give a label to set or remove.",
-            "--set team=vision or --remove team",
-            exit_code=EXIT_USAGE,
-        )
+        raise usage_error("Give a label to set or remove.", "--set team=vision or --remove team")
     labels: dict[str, str] = {}
     for text in set_ or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise CommandFailure(
-                f"{text!r} is not a label.", "--set team=vision", exit_code=EXIT_USAGE
-            )
+            raise usage_error(f"{text!r} is not a label.", "--set team=vision")
         labels[name] = value
     operate("label", asked, set_labels=labels, remove_labels=list(remove or ()))

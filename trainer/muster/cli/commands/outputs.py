@@ -12,10 +12,8 @@ import typer
 from muster.byte_sizes import SIZE_EXAMPLES, byte_size, parse_size
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
 from ..group import Commands
 from ..output import (
-    CommandFailure,
     age,
     console,
     escape,
@@ -27,6 +25,7 @@ from ..output import (
     say,
     table,
     until,
+    usage_error,
     wants_json,
 )
 from ..trials import ExperimentArgument, TrialArgument, find_trial
@@ -179,7 +178,7 @@ def target_folder(output: Path | None, default: str) -> Path:
     """Return the folder to write files to. Raises CommandFailure for what is none."""
     folder = output if output is not None else Path(default)
     if folder.exists() and not folder.is_dir():
-        raise CommandFailure(f"{folder} is not a folder.", exit_code=EXIT_USAGE)
+        raise usage_error(f"{folder} is not a folder.")
     return folder
 
 
@@ -271,10 +270,9 @@ def clean(
     With --dry-run and no limit, the policy of the experiment's document is shown.
     """
     if older_than is None and max_size is None and (keep_best or not dry_run):
-        raise CommandFailure(
+        raise usage_error(
             "Neither an age nor a size is given: nothing says what is to be deleted.",
             "use --older-than, --max-size or both",
-            exit_code=EXIT_USAGE,
         )
     policy = {"older_than_days": older_than, "max_bytes": max_size, "keep_best": keep_best or None}
     given = {name: value for name, value in policy.items() if value is not None}

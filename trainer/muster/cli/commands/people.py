@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
 from ..group import Commands
 from ..output import (
     Cell,
@@ -18,6 +17,7 @@ from ..output import (
     last_use,
     print_rows,
     report,
+    usage_error,
     wants_json,
 )
 from ..selecting import YesOption
@@ -104,10 +104,9 @@ def user_add(
     """Add a user. The password comes from a file, from standard input or from a prompt; a service
     account has none."""
     if service and from_file is not None:
-        raise CommandFailure(
+        raise usage_error(
             "A service account has no password.",
             f"leave out --from-file, and create a token: muster token create NAME --for {name}",
-            exit_code=EXIT_USAGE,
         )
     body = {"username": name, "role": role, "description": description or ""}
     if service:
@@ -133,9 +132,7 @@ def user_set(
     changes: dict[str, Any] = {"role": role, "is_active": active, "description": description}
     changes = {key: value for key, value in changes.items() if value is not None}
     if not changes:
-        raise CommandFailure(
-            "Nothing to change.", "see muster user set --help", exit_code=EXIT_USAGE
-        )
+        raise usage_error("Nothing to change.", "see muster user set --help")
     client = server()
     changed = client.patch(f"/users/{find_user(client, name)}", changes)
     state = "active" if changed["is_active"] else "inactive"

@@ -9,11 +9,9 @@ import typer
 from muster.byte_sizes import byte_size
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
 from ..group import Commands
 from ..output import (
     Cell,
-    CommandFailure,
     age,
     console,
     escape,
@@ -24,6 +22,7 @@ from ..output import (
     say,
     table,
     until,
+    usage_error,
     wants_json,
 )
 from ..selecting import YesOption
@@ -270,9 +269,7 @@ def project_set(
     if restart_count:
         body["restart_count"] = True
     if not body:
-        raise CommandFailure(
-            "Nothing to change.", "see muster project set --help", exit_code=EXIT_USAGE
-        )
+        raise usage_error("Nothing to change.", "see muster project set --help")
     project = server().patch(f"/projects/{_quoted(name)}", body)
     if not printed_json(project):
         _print_project(project)
@@ -358,7 +355,7 @@ def pool_containers(
     Running trials continue.
     """
     if allow and allow_all:
-        raise CommandFailure("--allow and --allow-all exclude each other.", exit_code=EXIT_USAGE)
+        raise usage_error("--allow and --allow-all exclude each other.")
     changes: dict[str, Any] = {"requires_containers": rule == "required"}
     if allow or allow_all:
         changes["allowed_images"] = allow or []
@@ -418,11 +415,9 @@ def _limits(
     given = {"slot_hours": slot_hours, "cost": cost, "deadline": deadline}
     limits: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
     if none and (limits or alert_at):
-        raise CommandFailure("A budget is given and taken away.", exit_code=EXIT_USAGE)
+        raise usage_error("A budget is given and taken away.")
     if alert_at and not limits:
-        raise CommandFailure(
-            "--alert-at goes with a limit.", "all limits are set together", exit_code=EXIT_USAGE
-        )
+        raise usage_error("--alert-at goes with a limit.", "all limits are set together")
     if alert_at:
         limits["alert_at"] = list(alert_at)
     return limits if limits or none else None
@@ -432,9 +427,7 @@ def _days(text: str) -> int | None:
     if text == "server":
         return None
     if not text.isdecimal():
-        raise CommandFailure(
-            f"{text!r} is no number of days.", "--log-days 90, or server", exit_code=EXIT_USAGE
-        )
+        raise usage_error(f"{text!r} is no number of days.", "--log-days 90, or server")
     return int(text)
 
 
@@ -442,7 +435,7 @@ def _quota(text: str) -> dict[str, Any]:
     place, equals, slots = text.partition("=")
     pool, slash, slot_type = place.partition("/")
     if not (equals and slash and pool and slot_type and slots.isdecimal()):
-        raise CommandFailure(f"{text!r} is no quota.", "--quota a100/cuda=8", exit_code=EXIT_USAGE)
+        raise usage_error(f"{text!r} is no quota.", "--quota a100/cuda=8")
     return {"pool": pool, "slot_type": slot_type, "slots": int(slots)}
 
 

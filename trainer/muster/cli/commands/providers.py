@@ -10,15 +10,7 @@ import typer
 
 from ..absent import server
 from ..group import Commands
-from ..output import (
-    Cell,
-    CommandFailure,
-    age,
-    print_rows,
-    printed_json,
-    report,
-    say,
-)
+from ..output import Cell, CommandFailure, age, print_rows, printed_json, report, say
 
 if TYPE_CHECKING:
     from muster.client import schema

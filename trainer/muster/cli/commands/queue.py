@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
 from ..output import (
     Cell,
-    CommandFailure,
     Markup,
     age,
     escape,
@@ -19,6 +17,7 @@ from ..output import (
     report,
     say,
     until,
+    usage_error,
 )
 from ..trials import (
     ExperimentArgument,
@@ -94,10 +93,7 @@ def move(
     """
     chosen = [front, back, before is not None, after is not None]
     if sum(chosen) != 1:
-        raise CommandFailure(
-            "Give one of --front, --back, --before and --after.",
-            exit_code=EXIT_USAGE,
-        )
+        raise usage_error("Give one of --front, --back, --before and --after.")
     target = before if before is not None else after
     client = server()
     body = _body(client, trial)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import typer
 
 from ..absent import server
-from ..exit_codes import EXIT_CANCELED, EXIT_FAILED, EXIT_USAGE
+from ..exit_codes import EXIT_CANCELED, EXIT_FAILED
 from ..maintenance_notes import note_maintenance
 from ..output import (
-    CommandFailure,
     print_json,
     printable,
     printed_json,
     report_outage,
     say,
+    usage_error,
     wants_json,
 )
 from ..sending import CodeOption, SetOption, UploadRootOption, code_keys, send_code
@@ -117,28 +117,24 @@ def run(
 
     if gpus is not None:
         if slots not in (None, gpus) or slot_type == "cpu":
-            raise CommandFailure(
-                f"--gpus {gpus} contradicts -n or --slot-type.",
-                "--gpus 2 is -n 2 --slot-type cuda",
-                exit_code=EXIT_USAGE,
+            raise usage_error(
+                f"--gpus {gpus} contradicts -n or --slot-type.", "--gpus 2 is -n 2 --slot-type cuda"
             )
         slots, slot_type = gpus, "cuda"
     assigned, command = split_variables(command)
     env = [*(env or ()), *assigned]
     if code is not None and upload_root is not None:
-        raise CommandFailure(
+        raise usage_error(
             "--upload-root contradicts --code.",
             "--upload-root sends the folder and runs in the current one, --code runs in the folder",
-            exit_code=EXIT_USAGE,
         )
     given, command = _batch_options(command)
     if (script := _batch_script(command[0], is_named=given is not None)) is not None:
         own = (slots, nodes, name, env, secret, pool, slot_type, launcher, python, code, include)
         if any((*own, array)):
-            raise CommandFailure(
+            raise usage_error(
                 "A batch script sets these in its #SBATCH lines.",
                 "--set changes a value: --set resources.slots=4",
-                exit_code=EXIT_USAGE,
             )
         _run_batch_script(
             command, script, given or [], list(set_ or ()), upload_root, detach=detach
@@ -258,10 +254,9 @@ def _batch_options(command: list[str]) -> tuple[list[SbatchOption] | None, list[
     words = command[1:]
     given = list(given_options(words))
     if not words or not Path(words[0]).is_file():
-        raise CommandFailure(
+        raise usage_error(
             f"sbatch names {words[0] if words else 'no file'}, which is no script here.",
             "muster run -- sbatch --ntasks=4 train.sh",
-            exit_code=EXIT_USAGE,
         )
     return given, words
 
@@ -290,10 +285,9 @@ def _document(
     """Return the document of a command line. Raises CommandFailure when options contradict it."""
     for option, given, own in (("-n", slots, parsed.slots), ("--nodes", nodes, parsed.nodes)):
         if given is not None and own is not None and given != own:
-            raise CommandFailure(
+            raise usage_error(
                 f"{option} {given} contradicts the command line, which asks for {own}.",
                 f"leave {option} or the option of the command line out",
-                exit_code=EXIT_USAGE,
             )
     num_nodes = nodes if nodes is not None else parsed.nodes
     num_slots = slots if slots is not None else parsed.slots
@@ -323,21 +317,16 @@ def _array(texts: Sequence[str]) -> dict[str, Any]:
     for text in texts:
         name, equals, written = text.partition("=")
         if not equals or not name:
-            raise CommandFailure(
-                f"--array {text!r} names no elements.", "--array i=0-9", exit_code=EXIT_USAGE
-            )
+            raise usage_error(f"--array {text!r} names no elements.", "--array i=0-9")
         try:
             found[name], most = elements_of(written)
             ranges_of(found[name])
         except InvalidArray as invalid:
-            raise CommandFailure(
-                f"--array {text!r} {invalid.problem}.", invalid.hint, exit_code=EXIT_USAGE
-            ) from None
+            raise usage_error(f"--array {text!r} {invalid.problem}.", invalid.hint) from None
         if most is not None and at_once not in (None, most):
-            raise CommandFailure(
+            raise usage_error(
                 f"--array {text!r} contradicts the {at_once} at a time of another --array.",
                 "write % once",
-                exit_code=EXIT_USAGE,
             )
         at_once = most or at_once
     return _given(array=found, max_concurrent=at_once)
@@ -348,9 +337,7 @@ def _variables(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         variable, equals, value = text.partition("=")
         if not equals or not variable:
-            raise CommandFailure(
-                f"--env {text!r} sets no variable.", "--env NAME=VALUE", exit_code=EXIT_USAGE
-            )
+            raise usage_error(f"--env {text!r} sets no variable.", "--env NAME=VALUE")
         found[variable] = value
     return found
 

@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
 from ..group import Commands
-from ..output import CommandFailure, console, escape, number, print_json, wants_json
+from ..output import CommandFailure, console, escape, number, print_json, usage_error, wants_json
 from ..trials import ExperimentArgument, TrialArgument, address, find_trial
 
 app = Commands(help="Control a running search, or run its trials yourself (ask/tell).")
@@ -68,16 +67,12 @@ def limits(
     body: dict[str, Any] = {} if trials is None else {"trials": trials}
     if concurrent is not None:
         if concurrent != "auto" and not concurrent.isdecimal():
-            raise CommandFailure(
-                f"--concurrent {concurrent!r} is not a number.",
-                "give a number, or auto",
-                exit_code=EXIT_USAGE,
+            raise usage_error(
+                f"--concurrent {concurrent!r} is not a number.", "give a number, or auto"
             )
         body["concurrent"] = "auto" if concurrent == "auto" else int(concurrent)
     if not body:
-        raise CommandFailure(
-            "Nothing to change.", "give --trials, --concurrent or both", exit_code=EXIT_USAGE
-        )
+        raise usage_error("Nothing to change.", "give --trials, --concurrent or both")
     server().put(f"/experiments/{experiment}/search/limits", body)
     changed = ", ".join(f"{name} {value}" for name, value in body.items())
     console().print(f"Experiment {experiment}: {changed}.")

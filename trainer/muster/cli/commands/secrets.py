@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..absent import server
-from ..exit_codes import EXIT_USAGE
 from ..group import Commands
 from ..output import (
     Cell,
-    CommandFailure,
     age,
     last_use,
     print_rows,
     printed_json,
     report,
     say,
+    usage_error,
     wants_json,
 )
 from ..selecting import YesOption
@@ -98,10 +97,9 @@ def read_value(what: str, from_file: Path | None) -> str:
             return _without_newline(from_file.read_text())
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise CommandFailure(
+            raise usage_error(
                 f"{from_file} cannot be read: {reason}.",
                 "encode binary data, for example with base64",
-                exit_code=EXIT_USAGE,
             ) from None
     if sys.stdin.isatty():
         value: str = typer.prompt(what[:1].upper() + what[1:], hide_input=True, err=True)
@@ -109,10 +107,8 @@ def read_value(what: str, from_file: Path | None) -> str:
     try:
         return _without_newline(sys.stdin.read())
     except UnicodeDecodeError:
-        raise CommandFailure(
-            "Standard input is not text.",
-            "encode binary data, for example with base64",
-            exit_code=EXIT_USAGE,
+        raise usage_error(
+            "Standard input is not text.", "encode binary data, for example with base64"
         ) from None
 
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..exit_codes import EXIT_USAGE
-from ..output import CommandFailure
+from ..output import usage_error
 from ..trials import TrialArgument
 
 RankOption = Annotated[
@@ -40,10 +39,9 @@ def shell(trial: TrialArgument, rank: RankOption = None) -> None:
     It has the job's environment, folder and secrets, and ends with the job.
     """
     if not sys.stdin.isatty():
-        raise CommandFailure(
+        raise usage_error(
             "A shell needs a terminal, and stdin is none.",
             "run one command with `muster exec TRIAL -- COMMAND`",
-            exit_code=EXIT_USAGE,
         )
     from ..channels import run
 

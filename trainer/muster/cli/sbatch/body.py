@@ -11,8 +11,7 @@ from pathlib import PurePath, PurePosixPath
 
 from muster.launch.slurm.options import StepRefused, take_options
 
-from ..exit_codes import EXIT_USAGE
-from ..output import CommandFailure
+from ..output import usage_error
 from .options import SbatchOption
 from .shape import SHAPE
 
@@ -29,10 +28,9 @@ def check_script(text: str, path: str, variables: Sequence[str]) -> None:
     variables: names that the document sets.
     """
     if "\r\n" in text:
-        raise CommandFailure(
+        raise usage_error(
             f"Line 1: {path} has DOS line ends (CRLF), with which a shell cannot read it.",
             f"convert it: sed -i 's/\\r$//' {path}",
-            exit_code=EXIT_USAGE,
         )
     _check_shell(text, path)
     for number, line in enumerate(text.splitlines(), 1):
@@ -40,11 +38,10 @@ def check_script(text: str, path: str, variables: Sequence[str]) -> None:
             name = found["name"]
             is_set = name in _SET or name.startswith(("SLURM_", "MUSTER_")) or name in variables
             if not is_set and not re.search(rf"\b{name}=|\b(?:read|for)\b.*\b{name}\b", text):
-                raise CommandFailure(
+                raise usage_error(
                     f"Line {number} removes what is in ${name}, and nothing sets {name}: it would be "
                     "another folder.",
                     f"use $SLURM_TMPDIR, a folder of the job's own, or set it: --export={name}=FOLDER",
-                    exit_code=EXIT_USAGE,
                 )
 
 
@@ -55,12 +52,11 @@ def _check_shell(text: str, path: str) -> None:
         words = [w for w in words[1:] if not w.startswith("-") and "=" not in w]
     name = PurePosixPath(words[0]).name if words else ""
     if name not in _SHELLS and "\n#SBATCH" not in text:
-        raise CommandFailure(
+        raise usage_error(
             f"{path} is a script of {name or 'nothing'}, and batch scripts are those of a shell.",
             f"give it a name that ends with .py: muster run -- python {PurePath(path).stem}.py"
             if name.startswith("python")
             else "begin with #!/bin/bash",
-            exit_code=EXIT_USAGE,
         )
 
 

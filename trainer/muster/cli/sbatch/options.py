@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from muster.launch.slurm.options import full_name
 
-from ..exit_codes import EXIT_USAGE
-from ..output import CommandFailure
+from ..output import CommandFailure, usage_error
 
 FLAGS = frozenset({
     "requeue", "no-requeue", "exclusive", "hold", "overcommit", "oversubscribe", "contiguous", "verbose",
@@ -74,9 +73,7 @@ class SbatchOption:
 
     def error(self, problem: str, hint: str) -> CommandFailure:
         """Return the error about this option; problem: a clause about it."""
-        return CommandFailure(
-            f"{self.place.capitalize()}: {self.written} {problem}.", hint, exit_code=EXIT_USAGE
-        )
+        return usage_error(f"{self.place.capitalize()}: {self.written} {problem}.", hint)
 
     def number(self) -> int:
         """Return the value as a positive number. Raises CommandFailure."""
@@ -106,8 +103,8 @@ def sbatch_options(text: str) -> Iterator[SbatchOption]:
         try:
             words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
         except ValueError as error:
-            raise CommandFailure(
-                f"Line {number} cannot be split: {str(error).lower()}.", line, exit_code=EXIT_USAGE
+            raise usage_error(
+                f"Line {number} cannot be split: {str(error).lower()}.", line
             ) from None
         while words:
             yield _option(number, words)
@@ -123,24 +120,20 @@ def _option(number: int, words: list[str]) -> SbatchOption:
         name, value = SHORT[word[1]], word[2:].removeprefix("=")
         has_value, written = "=" if value else "", word[:2]
     else:
-        raise CommandFailure(
+        raise usage_error(
             f"{_place(number).capitalize()}: {word!r} is not an option of sbatch.",
             "options look like --nodes=2 or -N 2",
-            exit_code=EXIT_USAGE,
         )
     if name not in _KNOWN:
         near = difflib.get_close_matches(name, _KNOWN, n=1)
-        raise CommandFailure(
+        raise usage_error(
             f"{_place(number).capitalize()}: --{name} is not an option of sbatch.",
             f"did you mean --{near[0]}?" if near else "see man sbatch",
-            exit_code=EXIT_USAGE,
         )
     if not has_value and name not in FLAGS:
         if not words:
-            raise CommandFailure(
-                f"{_place(number).capitalize()}: {written} needs a value.",
-                f"--{name}=…",
-                exit_code=EXIT_USAGE,
+            raise usage_error(
+                f"{_place(number).capitalize()}: {written} needs a value.", f"--{name}=…"
             )
         value = words.pop(0)
     separator = "=" if written.startswith("--") else " "

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from muster.document.arrays import InvalidArray, elements_of, ranges_of
 from muster.launch.commands import BATCH
 
-from ..exit_codes import EXIT_USAGE
-from ..output import CommandFailure, say
+from ..output import say, usage_error
 from .body import calls_srun, check_script, shape_of_srun
 from .draft import BatchDraft, SbatchJob
 from .options import HANDLED, IGNORED, SbatchOption, sbatch_options
@@ -46,10 +45,9 @@ def document_of(
     path = Path(file).resolve()
     folder = Path.cwd()
     if file == "-" or not path.is_relative_to(folder):
-        raise CommandFailure(
+        raise usage_error(
             "A batch script must be a file in the current folder, which is sent with it.",
             "cd into its folder first",
-            exit_code=EXIT_USAGE,
         )
     name = path.relative_to(folder).as_posix()
     job = read_sbatch(

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...absent import server
-from ...output import (
-    CommandFailure,
-    console,
-    escape,
-    printed_json,
-    say,
-    table,
-)
+from ...output import CommandFailure, console, escape, printed_json, say, table
 from ...trials import TrialArgument, address, find_trial
 
 if TYPE_CHECKING:

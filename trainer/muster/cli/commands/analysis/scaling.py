@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ...absent import server
-from ...output import (
-    CommandFailure,
-    console,
-    escape,
-    number,
-    printed_json,
-    say,
-    table,
-)
+from ...output import CommandFailure, console, escape, number, printed_json, say, table
 from ...trials import ExperimentArgument
 
 if TYPE_CHECKING:

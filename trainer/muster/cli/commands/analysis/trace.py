@@ -11,14 +11,7 @@ from muster.byte_sizes import byte_size
 from muster.timeline.summary import summarize
 
 from ...group import Commands
-from ...output import (
-    CommandFailure,
-    console,
-    escape,
-    printed_json,
-    say,
-    table,
-)
+from ...output import CommandFailure, console, escape, printed_json, say, table
 
 app = Commands(help="Traces of torch's profiler.")
 
