@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import ForeignKey, String, UniqueConstraint
+from sqlalchemy import String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from muster_server.domain.access import ProjectRole
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class GroupRow(Base):
@@ -28,9 +28,7 @@ class ScimGroupRow(Base):
 
     __tablename__ = "scim_groups"
 
-    group_id: Mapped[int] = mapped_column(
-        ForeignKey("groups.id", ondelete="CASCADE"), primary_key=True
-    )
+    group_id: Mapped[int] = belongs_to("groups.id", primary_key=True)
     name_key: Mapped[str] = mapped_column(String(200), unique=True)
     """The name as it is compared, whatever its case."""
     external_id: Mapped[str | None] = mapped_column(String(255), index=True)
@@ -39,12 +37,8 @@ class ScimGroupRow(Base):
 class GroupMemberRow(Base):
     __tablename__ = "group_members"
 
-    group_id: Mapped[int] = mapped_column(
-        ForeignKey("groups.id", ondelete="CASCADE"), primary_key=True
-    )
-    user_id: Mapped[int] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
+    group_id: Mapped[int] = belongs_to("groups.id", primary_key=True)
+    user_id: Mapped[int] = belongs_to("users.id", primary_key=True, index=True)
     added_at: Mapped[dt.datetime]
     added_by: Mapped[str] = mapped_column(String(160))
 
@@ -55,13 +49,9 @@ class ProjectMemberRow(Base):
     __tablename__ = "project_members"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    project_id: Mapped[int] = mapped_column(ForeignKey("projects.id", ondelete="CASCADE"))
-    user_id: Mapped[int | None] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), index=True
-    )
-    group_id: Mapped[int | None] = mapped_column(
-        ForeignKey("groups.id", ondelete="CASCADE"), index=True
-    )
+    project_id: Mapped[int] = belongs_to("projects.id")
+    user_id: Mapped[int | None] = belongs_to("users.id", index=True)
+    group_id: Mapped[int | None] = belongs_to("groups.id", index=True)
     """Exactly one of the two is set."""
     role: Mapped[ProjectRole] = mapped_column(String(16))
     added_at: Mapped[dt.datetime]

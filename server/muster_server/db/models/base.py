@@ -6,9 +6,9 @@ import datetime as dt
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from sqlalchemy import JSON, BigInteger, DateTime, Integer, MetaData, String
+from sqlalchemy import JSON, BigInteger, DateTime, ForeignKey, Integer, MetaData, String
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.orm import DeclarativeBase, MappedColumn, mapped_column
 from sqlalchemy.types import TypeDecorator
 
 from muster.document.codec import dump, load
@@ -94,3 +94,11 @@ class Base(DeclarativeBase):
         dict[str, Any]: Json,
         list[Any]: Json,
     }
+
+
+def belongs_to(key: str, type_: Any = None, **options: Any) -> MappedColumn[Any]:
+    """Return a column with the key of another table's row, with which this row is deleted.
+
+    key: "trials.id". type_: by default that of the annotation. options: of `mapped_column`.
+    """
+    return mapped_column(type_, ForeignKey(key, ondelete="CASCADE"), **options)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, String, UniqueConstraint
+from sqlalchemy import BigInteger, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from muster_server.domain.states import NodeState
 
-from .base import Base, BigId, StateOf
+from .base import Base, BigId, StateOf, belongs_to
 
 
 class ControllerLeaseRow(Base):
@@ -122,9 +122,7 @@ class NodeSampleRow(Base):
 
     __tablename__ = "node_samples"
 
-    node_id: Mapped[str] = mapped_column(
-        ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True
-    )
+    node_id: Mapped[str] = belongs_to("nodes.id", primary_key=True)
     at: Mapped[dt.datetime] = mapped_column(primary_key=True, index=True)
     usage: Mapped[dict[str, Any]]
     """wire.NodeUsage."""
@@ -135,9 +133,7 @@ class NodeSlotRow(Base):
 
     __tablename__ = "node_slots"
 
-    node_id: Mapped[str] = mapped_column(
-        ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True
-    )
+    node_id: Mapped[str] = belongs_to("nodes.id", primary_key=True)
     idx: Mapped[int] = mapped_column(primary_key=True)
     slot_type: Mapped[str] = mapped_column(String(16))
     device: Mapped[dict[str, Any]] = mapped_column(default=dict)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, UniqueConstraint
+from sqlalchemy import BigInteger, Index, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class MetricSeriesRow(Base):
     __tablename__ = "metric_series"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = belongs_to("trials.id")
     attempt_no: Mapped[int]
     rank: Mapped[int]
     name: Mapped[str] = mapped_column(String(200))
@@ -64,9 +64,7 @@ class MetricBlockRow(Base):
 
     __tablename__ = "metric_blocks"
 
-    series_id: Mapped[int] = mapped_column(
-        ForeignKey("metric_series.id", ondelete="CASCADE"), primary_key=True
-    )
+    series_id: Mapped[int] = belongs_to("metric_series.id", primary_key=True)
     first_step: Mapped[int] = mapped_column(BigInteger, primary_key=True)
     last_step: Mapped[int] = mapped_column(BigInteger)
     first_time_ms: Mapped[int] = mapped_column(BigInteger)
@@ -82,9 +80,7 @@ class MetricSpanRow(Base):
 
     __tablename__ = "metric_spans"
 
-    series_id: Mapped[int] = mapped_column(
-        ForeignKey("metric_series.id", ondelete="CASCADE"), primary_key=True
-    )
+    series_id: Mapped[int] = belongs_to("metric_series.id", primary_key=True)
     first_step: Mapped[int] = mapped_column(BigInteger, primary_key=True)
     last_step: Mapped[int] = mapped_column(BigInteger)
     num_points: Mapped[int] = mapped_column(BigInteger)
@@ -99,7 +95,7 @@ class LogStreamRow(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     allocation_id: Mapped[str] = mapped_column(String(32))
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"), index=True)
+    trial_id: Mapped[int] = belongs_to("trials.id", index=True)
     attempt_no: Mapped[int]
     node_name: Mapped[str] = mapped_column(String(128))
     local_rank: Mapped[int]
@@ -116,9 +112,7 @@ class LogStreamRow(Base):
 class LogChunkRow(Base):
     __tablename__ = "log_chunks"
 
-    stream_id: Mapped[int] = mapped_column(
-        ForeignKey("log_streams.id", ondelete="CASCADE"), primary_key=True
-    )
+    stream_id: Mapped[int] = belongs_to("log_streams.id", primary_key=True)
     offset: Mapped[int] = mapped_column(BigInteger, primary_key=True)
     length: Mapped[int]
     """Uncompressed bytes."""
@@ -155,8 +149,6 @@ class BlobRow(Base):
 class BlobChunkRow(Base):
     __tablename__ = "blob_chunks"
 
-    sha256: Mapped[str] = mapped_column(
-        ForeignKey("blobs.sha256", ondelete="CASCADE"), primary_key=True
-    )
+    sha256: Mapped[str] = belongs_to("blobs.sha256", primary_key=True)
     idx: Mapped[int] = mapped_column(primary_key=True)
     data: Mapped[bytes] = mapped_column(LargeBinary)

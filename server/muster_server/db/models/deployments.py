@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class DeploymentRow(Base):
@@ -53,7 +53,7 @@ class DeploymentRevisionRow(Base):
     __tablename__ = "deployment_revisions"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    deployment_id: Mapped[int] = mapped_column(ForeignKey("deployments.id", ondelete="CASCADE"))
+    deployment_id: Mapped[int] = belongs_to("deployments.id")
     number: Mapped[int]
     reference: Mapped[str] = mapped_column(String(120))
     """Reference as it was given, such as digits@production."""
@@ -80,7 +80,7 @@ class DeploymentReplicaRow(Base):
     __tablename__ = "deployment_replicas"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    deployment_id: Mapped[int] = mapped_column(ForeignKey("deployments.id", ondelete="CASCADE"))
+    deployment_id: Mapped[int] = belongs_to("deployments.id")
     revision: Mapped[int]
     experiment_id: Mapped[int | None] = mapped_column(
         ForeignKey("experiments.id", ondelete="SET NULL"), index=True

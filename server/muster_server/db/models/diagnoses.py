@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import ForeignKey, String
+from sqlalchemy import String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class DiagnosisRow(Base):
@@ -17,7 +17,7 @@ class DiagnosisRow(Base):
     __tablename__ = "diagnoses"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"), index=True)
+    trial_id: Mapped[int] = belongs_to("trials.id", index=True)
     probes_id: Mapped[int | None] = mapped_column(BigId, index=True)
     """The experiment of its probes, which may be deleted; null: there are none to run."""
     state: Mapped[str] = mapped_column(String(16), index=True)

@@ -12,7 +12,7 @@ from muster.document.experiment import ExperimentConfig
 from muster_server.domain.access import Audience
 from muster_server.domain.states import AllocationState, AttemptState, ExperimentState, TrialState
 
-from .base import Base, BigId, StateOf
+from .base import Base, BigId, StateOf, belongs_to
 
 
 class ProjectRow(Base):
@@ -133,7 +133,7 @@ class TrialRow(Base):
     __tablename__ = "trials"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    experiment_id: Mapped[int] = mapped_column(ForeignKey("experiments.id", ondelete="CASCADE"))
+    experiment_id: Mapped[int] = belongs_to("experiments.id")
     no: Mapped[int]
     """1, 2, 3, … within the experiment, in the order the searcher asked for them."""
     hparams: Mapped[dict[str, Any]]
@@ -234,7 +234,7 @@ class AttemptRow(Base):
     __tablename__ = "attempts"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = belongs_to("trials.id")
     no: Mapped[int]
     state: Mapped[AttemptState] = mapped_column(StateOf(AttemptState), index=True)
     world_size: Mapped[int]
@@ -271,9 +271,7 @@ class AllocationRow(Base):
     __tablename__ = "allocations"
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    attempt_id: Mapped[int] = mapped_column(
-        ForeignKey("attempts.id", ondelete="CASCADE"), index=True
-    )
+    attempt_id: Mapped[int] = belongs_to("attempts.id", index=True)
     trial_id: Mapped[int] = mapped_column(BigInteger, index=True)
     attempt_no: Mapped[int]
     node_id: Mapped[str] = mapped_column(String(32), index=True)
@@ -333,7 +331,7 @@ class WorkerRow(Base):
     __tablename__ = "workers"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    allocation_id: Mapped[str] = mapped_column(ForeignKey("allocations.id", ondelete="CASCADE"))
+    allocation_id: Mapped[str] = belongs_to("allocations.id")
     trial_id: Mapped[int] = mapped_column(BigInteger)
     attempt_no: Mapped[int]
     rank: Mapped[int]
@@ -373,7 +371,7 @@ class ProcessGroupRow(Base):
     __tablename__ = "process_groups"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = belongs_to("trials.id")
     attempt_no: Mapped[int]
     name: Mapped[str] = mapped_column(String(128))
     kind: Mapped[str] = mapped_column(String(32))
@@ -390,7 +388,7 @@ class ScheduleRow(Base):
     __tablename__ = "schedules"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = belongs_to("trials.id")
     attempt_no: Mapped[int]
     rank: Mapped[int]
     step: Mapped[int] = mapped_column(BigInteger)
@@ -408,7 +406,7 @@ class StacksRow(Base):
     __tablename__ = "stacks"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = belongs_to("trials.id")
     attempt_no: Mapped[int]
     no: Mapped[int]
     """1 for the first time that this attempt was asked, …"""
@@ -426,7 +424,7 @@ class CheckpointRow(Base):
     __tablename__ = "checkpoints"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = belongs_to("trials.id")
     attempt_no: Mapped[int]
     step: Mapped[int] = mapped_column(BigInteger)
     epoch: Mapped[float | None]
@@ -457,7 +455,7 @@ class EvaluationRow(Base):
     __tablename__ = "evaluations"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = belongs_to("trials.id")
     name: Mapped[str] = mapped_column(String(64))
     """Name of the samples, for example "test"."""
     attempt_no: Mapped[int]
@@ -504,9 +502,7 @@ class SearchEventRow(Base):
 
     __tablename__ = "search_events"
 
-    experiment_id: Mapped[int] = mapped_column(
-        ForeignKey("experiments.id", ondelete="CASCADE"), primary_key=True
-    )
+    experiment_id: Mapped[int] = belongs_to("experiments.id", primary_key=True)
     seq: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(String(128))
     """Natural key of the event (e.g. "validation:3:9"), so that one delivered twice counts once."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String
+from sqlalchemy import BigInteger, Index, LargeBinary, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class ExportRow(Base):
@@ -17,9 +17,7 @@ class ExportRow(Base):
     __tablename__ = "exports"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    checkpoint_id: Mapped[int | None] = mapped_column(
-        BigId, ForeignKey("checkpoints.id", ondelete="CASCADE")
-    )
+    checkpoint_id: Mapped[int | None] = belongs_to("checkpoints.id", BigId)
     """Null for outputs."""
     trial_id: Mapped[int]
     trial_no: Mapped[int]
@@ -67,8 +65,6 @@ class ExportRow(Base):
 class ExportChunkRow(Base):
     __tablename__ = "export_chunks"
 
-    export_id: Mapped[int] = mapped_column(
-        BigId, ForeignKey("exports.id", ondelete="CASCADE"), primary_key=True
-    )
+    export_id: Mapped[int] = belongs_to("exports.id", BigId, primary_key=True)
     idx: Mapped[int] = mapped_column(primary_key=True)
     data: Mapped[bytes] = mapped_column(LargeBinary)

@@ -21,7 +21,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from muster_server.domain.accounts import AccountKind, ScimState
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class UserRow(Base):
@@ -60,7 +60,7 @@ class SessionRow(Base):
     __tablename__ = "sessions"
 
     secret_hash: Mapped[str] = mapped_column(String(64), primary_key=True)
-    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    user_id: Mapped[int] = belongs_to("users.id", index=True)
     created_at: Mapped[dt.datetime]
     last_seen_at: Mapped[dt.datetime]
     expires_at: Mapped[dt.datetime]
@@ -74,7 +74,7 @@ class UserIdentityRow(Base):
     __tablename__ = "user_identities"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    user_id: Mapped[int] = belongs_to("users.id", index=True)
     issuer: Mapped[str] = mapped_column(String(512))
     subject: Mapped[str] = mapped_column(String(255))
     """The provider's own name for the person, which it gives to nobody else."""
@@ -90,9 +90,7 @@ class ScimUserRow(Base):
 
     __tablename__ = "scim_users"
 
-    user_id: Mapped[int] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True
-    )
+    user_id: Mapped[int] = belongs_to("users.id", primary_key=True)
     state: Mapped[ScimState] = mapped_column(String(16))
     user_name: Mapped[str] = mapped_column(String(254))
     name_key: Mapped[str] = mapped_column(String(254), unique=True)
@@ -105,12 +103,8 @@ class OpenidSessionRow(Base):
 
     __tablename__ = "openid_sessions"
 
-    session_hash: Mapped[str] = mapped_column(
-        ForeignKey("sessions.secret_hash", ondelete="CASCADE"), primary_key=True
-    )
-    identity_id: Mapped[int] = mapped_column(
-        ForeignKey("user_identities.id", ondelete="CASCADE"), index=True
-    )
+    session_hash: Mapped[str] = belongs_to("sessions.secret_hash", primary_key=True)
+    identity_id: Mapped[int] = belongs_to("user_identities.id", index=True)
     key_id: Mapped[str] = mapped_column(String(16))
     """Key for secrets that has encrypted the refresh token; "" if there is none, and nothing is asked."""
     nonce: Mapped[bytes] = mapped_column(LargeBinary)
@@ -122,7 +116,7 @@ class ApiTokenRow(Base):
     __tablename__ = "api_tokens"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    user_id: Mapped[int] = belongs_to("users.id", index=True)
     name: Mapped[str] = mapped_column(String(128))
     secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
     prefix: Mapped[str] = mapped_column(String(24))
@@ -145,12 +139,8 @@ class ApiTokenProjectRow(Base):
 
     __tablename__ = "api_token_projects"
 
-    token_id: Mapped[int] = mapped_column(
-        ForeignKey("api_tokens.id", ondelete="CASCADE"), primary_key=True
-    )
-    project_id: Mapped[int] = mapped_column(
-        ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
+    token_id: Mapped[int] = belongs_to("api_tokens.id", primary_key=True)
+    project_id: Mapped[int] = belongs_to("projects.id", primary_key=True, index=True)
 
 
 class OneTimeTokenRow(Base):
@@ -161,7 +151,7 @@ class OneTimeTokenRow(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     kind: Mapped[str] = mapped_column(String(16))
-    user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
+    user_id: Mapped[int | None] = belongs_to("users.id")
     secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
     created_at: Mapped[dt.datetime]
     expires_at: Mapped[dt.datetime]
@@ -177,9 +167,7 @@ class SecondFactorRow(Base):
 
     __tablename__ = "second_factors"
 
-    user_id: Mapped[int] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True
-    )
+    user_id: Mapped[int] = belongs_to("users.id", primary_key=True)
     key_id: Mapped[str] = mapped_column(String(16))
     """Key for secrets that encrypted it; see security.encryption."""
     nonce: Mapped[bytes] = mapped_column(LargeBinary)
@@ -196,9 +184,7 @@ class RecoveryCodeRow(Base):
 
     __tablename__ = "recovery_codes"
 
-    user_id: Mapped[int] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True
-    )
+    user_id: Mapped[int] = belongs_to("users.id", primary_key=True)
     code_hash: Mapped[str] = mapped_column(String(64), primary_key=True)
 
 
@@ -216,7 +202,7 @@ class DeviceLoginRow(Base):
     remote_addr: Mapped[str] = mapped_column(String(64))
     state: Mapped[str] = mapped_column(String(8))
     """waiting | approved | denied | taken."""
-    user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
+    user_id: Mapped[int | None] = belongs_to("users.id")
     created_at: Mapped[dt.datetime]
     expires_at: Mapped[dt.datetime]
 
@@ -278,9 +264,7 @@ class IdempotencyRow(Base):
 
     __tablename__ = "idempotency_keys"
 
-    user_id: Mapped[int] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True
-    )
+    user_id: Mapped[int] = belongs_to("users.id", primary_key=True)
     key: Mapped[str] = mapped_column(String(128), primary_key=True)
     request_hash: Mapped[str] = mapped_column(String(64))
     experiment_id: Mapped[int | None]

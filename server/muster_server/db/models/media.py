@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, UniqueConstraint
+from sqlalchemy import BigInteger, Index, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class MediaRow(Base):
@@ -17,7 +17,7 @@ class MediaRow(Base):
     __tablename__ = "media"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(BigId, ForeignKey("trials.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = belongs_to("trials.id", BigId)
     attempt_no: Mapped[int]
     name: Mapped[str] = mapped_column(String(200))
     kind: Mapped[str] = mapped_column(String(32))
@@ -47,7 +47,7 @@ class MediaDropsRow(Base):
     __tablename__ = "media_drops"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(BigId, ForeignKey("trials.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = belongs_to("trials.id", BigId)
     attempt_no: Mapped[int]
     rank: Mapped[int]
     num: Mapped[dict[str, Any]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, String, UniqueConstraint
+from sqlalchemy import Index, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class NotificationTargetRow(Base):
@@ -19,8 +19,8 @@ class NotificationTargetRow(Base):
     __tablename__ = "notification_targets"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
-    project_id: Mapped[int | None] = mapped_column(ForeignKey("projects.id", ondelete="CASCADE"))
+    user_id: Mapped[int | None] = belongs_to("users.id")
+    project_id: Mapped[int | None] = belongs_to("projects.id")
     """Exactly one of the two is set: the owner."""
     name: Mapped[str] = mapped_column(String(128))
     kind: Mapped[str] = mapped_column(String(16))
@@ -67,18 +67,12 @@ class NotificationRuleRow(Base):
     __tablename__ = "notification_rules"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    user_id: Mapped[int | None] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), index=True
-    )
-    owner_project_id: Mapped[int | None] = mapped_column(
-        ForeignKey("projects.id", ondelete="CASCADE"), index=True
-    )
+    user_id: Mapped[int | None] = belongs_to("users.id", index=True)
+    owner_project_id: Mapped[int | None] = belongs_to("projects.id", index=True)
     """Exactly one of the two is set: the owner."""
     whose: Mapped[str] = mapped_column(String(8))
     """mine | all: the experiments it is about. A rule of a project has `all`."""
-    project_id: Mapped[int | None] = mapped_column(
-        ForeignKey("projects.id", ondelete="CASCADE"), index=True
-    )
+    project_id: Mapped[int | None] = belongs_to("projects.id", index=True)
     """Project that a user's rule is limited to; None for every project."""
     kinds: Mapped[str] = mapped_column(String(512))
     """Kinds of notifications, separated and enclosed by spaces: " trial.failed node.lost "."""
@@ -94,12 +88,8 @@ class NotificationRuleTargetRow(Base):
 
     __tablename__ = "notification_rule_targets"
 
-    rule_id: Mapped[int] = mapped_column(
-        ForeignKey("notification_rules.id", ondelete="CASCADE"), primary_key=True
-    )
-    target_id: Mapped[int] = mapped_column(
-        ForeignKey("notification_targets.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
+    rule_id: Mapped[int] = belongs_to("notification_rules.id", primary_key=True)
+    target_id: Mapped[int] = belongs_to("notification_targets.id", primary_key=True, index=True)
 
 
 class NotificationRow(Base):
@@ -129,10 +119,8 @@ class InboxRow(Base):
     __tablename__ = "notification_inbox"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
-    notification_id: Mapped[int] = mapped_column(
-        ForeignKey("notifications.id", ondelete="CASCADE"), index=True
-    )
+    user_id: Mapped[int] = belongs_to("users.id")
+    notification_id: Mapped[int] = belongs_to("notifications.id", index=True)
     is_read: Mapped[bool] = mapped_column(default=False)
 
     __table_args__ = (
@@ -147,9 +135,7 @@ class DeliveryRow(Base):
     __tablename__ = "notification_deliveries"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    target_id: Mapped[int] = mapped_column(
-        ForeignKey("notification_targets.id", ondelete="CASCADE")
-    )
+    target_id: Mapped[int] = belongs_to("notification_targets.id")
     message_id: Mapped[str] = mapped_column(String(64), unique=True)
     """Id that the receiver sees, the same in every attempt: "msg_…"."""
     state: Mapped[str] = mapped_column(String(8))
@@ -175,15 +161,9 @@ class OutboxRow(Base):
     __tablename__ = "notification_outbox"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    target_id: Mapped[int] = mapped_column(
-        ForeignKey("notification_targets.id", ondelete="CASCADE")
-    )
-    notification_id: Mapped[int] = mapped_column(
-        ForeignKey("notifications.id", ondelete="CASCADE"), index=True
-    )
-    delivery_id: Mapped[int | None] = mapped_column(
-        ForeignKey("notification_deliveries.id", ondelete="CASCADE"), index=True
-    )
+    target_id: Mapped[int] = belongs_to("notification_targets.id")
+    notification_id: Mapped[int] = belongs_to("notifications.id", index=True)
+    delivery_id: Mapped[int | None] = belongs_to("notification_deliveries.id", index=True)
     """The message that it is part of; None while it waits for one."""
 
     __table_args__ = (Index("ix_notification_outbox_target_id_id", "target_id", "id"),)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import BigInteger, ForeignKey, LargeBinary, String, UniqueConstraint
+from sqlalchemy import BigInteger, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class TrialOutputsRow(Base):
@@ -16,7 +16,7 @@ class TrialOutputsRow(Base):
     __tablename__ = "trial_outputs"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(BigId, ForeignKey("trials.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = belongs_to("trials.id", BigId)
     node_rank: Mapped[int]
     attempt_no: Mapped[int]
     seq: Mapped[int] = mapped_column(BigInteger)

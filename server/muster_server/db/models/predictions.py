@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint
+from sqlalchemy import BigInteger, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class PredictionRow(Base):
@@ -16,9 +16,7 @@ class PredictionRow(Base):
 
     __tablename__ = "predictions"
 
-    trial_id: Mapped[int] = mapped_column(
-        BigId, ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True
-    )
+    trial_id: Mapped[int] = belongs_to("trials.id", BigId, primary_key=True)
     attempt_no: Mapped[int]
     """Attempt whose nodes are in `nodes_heard`."""
     nodes_heard: Mapped[list[Any]]
@@ -41,9 +39,7 @@ class PredictionShardRow(Base):
     __tablename__ = "prediction_shards"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(
-        BigId, ForeignKey("predictions.trial_id", ondelete="CASCADE")
-    )
+    trial_id: Mapped[int] = belongs_to("predictions.trial_id", BigId)
     no: Mapped[int]
     input_no: Mapped[int]
     first_row: Mapped[int] = mapped_column(BigInteger)

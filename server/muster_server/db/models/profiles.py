@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import BigInteger, ForeignKey, LargeBinary, String, UniqueConstraint
+from sqlalchemy import BigInteger, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class ProfileRow(Base):
@@ -16,7 +16,7 @@ class ProfileRow(Base):
     __tablename__ = "profiles"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = belongs_to("trials.id")
     attempt_no: Mapped[int]
     no: Mapped[int]
     """Number of the profiling window within the trial, from 1."""
@@ -40,9 +40,7 @@ class ProfileRow(Base):
 class ProfilePieceRow(Base):
     __tablename__ = "profile_pieces"
 
-    profile_id: Mapped[int] = mapped_column(
-        ForeignKey("profiles.id", ondelete="CASCADE"), primary_key=True
-    )
+    profile_id: Mapped[int] = belongs_to("profiles.id", primary_key=True)
     idx: Mapped[int] = mapped_column(primary_key=True)
     data: Mapped[bytes] = mapped_column(LargeBinary)
     """Piece of a gzip file."""

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class ModelRow(Base):
@@ -78,7 +78,7 @@ class ModelFileRow(Base):
     __tablename__ = "model_files"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    version_id: Mapped[int] = mapped_column(ForeignKey("model_versions.id", ondelete="CASCADE"))
+    version_id: Mapped[int] = belongs_to("model_versions.id")
     path: Mapped[str] = mapped_column(String(500))
     sha256: Mapped[str] = mapped_column(String(64))
     size_bytes: Mapped[int | None] = mapped_column(BigInteger)
@@ -100,9 +100,7 @@ class ModelAliasRow(Base):
 
     __tablename__ = "model_aliases"
 
-    model_id: Mapped[int] = mapped_column(
-        BigId, ForeignKey("models.id", ondelete="CASCADE"), primary_key=True
-    )
+    model_id: Mapped[int] = belongs_to("models.id", BigId, primary_key=True)
     name: Mapped[str] = mapped_column(String(32), primary_key=True)
     version_id: Mapped[int] = mapped_column(ForeignKey("model_versions.id"), index=True)
     moved_at: Mapped[dt.datetime]
@@ -116,7 +114,7 @@ class ModelAliasMoveRow(Base):
     __tablename__ = "model_alias_moves"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    model_id: Mapped[int] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"), index=True)
+    model_id: Mapped[int] = belongs_to("models.id", index=True)
     alias: Mapped[str] = mapped_column(String(32))
     number: Mapped[int | None]
     """Version that it names since; null: it was removed."""
@@ -132,10 +130,8 @@ class ModelPromotionRow(Base):
     __tablename__ = "model_promotions"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    model_id: Mapped[int] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"))
-    experiment_id: Mapped[int] = mapped_column(
-        ForeignKey("experiments.id", ondelete="CASCADE"), index=True
-    )
+    model_id: Mapped[int] = belongs_to("models.id")
+    experiment_id: Mapped[int] = belongs_to("experiments.id", index=True)
     alias: Mapped[str] = mapped_column(String(32))
     metric: Mapped[str] = mapped_column(String(200))
     goal: Mapped[str] = mapped_column(String(4))
@@ -163,12 +159,8 @@ class ModelUseRow(Base):
     __tablename__ = "model_uses"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    version_id: Mapped[int] = mapped_column(
-        BigId, ForeignKey("model_versions.id", ondelete="CASCADE"), index=True
-    )
-    experiment_id: Mapped[int] = mapped_column(
-        BigId, ForeignKey("experiments.id", ondelete="CASCADE")
-    )
+    version_id: Mapped[int] = belongs_to("model_versions.id", BigId, index=True)
+    experiment_id: Mapped[int] = belongs_to("experiments.id", BigId)
     kind: Mapped[str] = mapped_column(String(16))
     """muster.document.inference.UseKind: input | export | evaluation | prediction | deployment."""
     name: Mapped[str] = mapped_column(String(32))
@@ -200,8 +192,6 @@ class ModelBlobRow(Base):
 class ModelBlobChunkRow(Base):
     __tablename__ = "model_blob_chunks"
 
-    sha256: Mapped[str] = mapped_column(
-        String(64), ForeignKey("model_blobs.sha256", ondelete="CASCADE"), primary_key=True
-    )
+    sha256: Mapped[str] = belongs_to("model_blobs.sha256", String(64), primary_key=True)
     idx: Mapped[int] = mapped_column(primary_key=True)
     data: Mapped[bytes] = mapped_column(LargeBinary)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import ForeignKey, String
+from sqlalchemy import String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class ScalingReportRow(Base):
@@ -17,9 +17,7 @@ class ScalingReportRow(Base):
     __tablename__ = "scaling_reports"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    experiment_id: Mapped[int] = mapped_column(
-        ForeignKey("experiments.id", ondelete="CASCADE"), index=True
-    )
+    experiment_id: Mapped[int] = belongs_to("experiments.id", index=True)
     state: Mapped[str] = mapped_column(String(16), index=True)
     """running | done | canceled | failed."""
     reason: Mapped[str] = mapped_column(default="")

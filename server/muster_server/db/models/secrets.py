@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import ForeignKey, LargeBinary, String, UniqueConstraint
+from sqlalchemy import LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class SecretRow(Base):
@@ -16,8 +16,8 @@ class SecretRow(Base):
     __tablename__ = "secrets"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
-    project_id: Mapped[int | None] = mapped_column(ForeignKey("projects.id", ondelete="CASCADE"))
+    user_id: Mapped[int | None] = belongs_to("users.id")
+    project_id: Mapped[int | None] = belongs_to("projects.id")
     """Exactly one of the two is set: the owner."""
     name: Mapped[str] = mapped_column(String(128))
     version: Mapped[int]

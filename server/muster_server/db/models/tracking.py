@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class TrackedRunRow(Base):
@@ -17,7 +17,7 @@ class TrackedRunRow(Base):
     __tablename__ = "tracked_runs"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = belongs_to("trials.id")
     run_id: Mapped[str] = mapped_column(String(64))
     """The client's id of the run."""
     attempt_no: Mapped[int]
@@ -59,9 +59,7 @@ class UnmanagedRunRow(Base):
 
     __tablename__ = "unmanaged_runs"
 
-    trial_id: Mapped[int] = mapped_column(
-        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True
-    )
+    trial_id: Mapped[int] = belongs_to("trials.id", primary_key=True)
     run_id: Mapped[str] = mapped_column(String(64), unique=True)
     tracking_experiment_id: Mapped[int | None] = mapped_column(BigId, index=True)
     """Row of `tracking_experiments`; null for the one called Default."""
@@ -84,7 +82,7 @@ class LoggedModelRow(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     model_id: Mapped[str] = mapped_column(String(64), unique=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"), index=True)
+    trial_id: Mapped[int] = belongs_to("trials.id", index=True)
     tracking_experiment_id: Mapped[int | None] = mapped_column(BigId, index=True)
     model: Mapped[dict[str, Any]]
     """muster.tracking.LoggedModel as JSON."""
@@ -97,7 +95,7 @@ class RunArtifactRow(Base):
     __tablename__ = "run_artifacts"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = belongs_to("trials.id")
     path: Mapped[str] = mapped_column(String(1000))
     """Below the folder of the run: `artifacts/…` or `models/<name>/…`. One that begins with `.upload`
     is not complete."""
@@ -112,8 +110,6 @@ class RunArtifactRow(Base):
 class RunArtifactChunkRow(Base):
     __tablename__ = "run_artifact_chunks"
 
-    artifact_id: Mapped[int] = mapped_column(
-        BigId, ForeignKey("run_artifacts.id", ondelete="CASCADE"), primary_key=True
-    )
+    artifact_id: Mapped[int] = belongs_to("run_artifacts.id", BigId, primary_key=True)
     idx: Mapped[int] = mapped_column(primary_key=True)
     data: Mapped[bytes] = mapped_column(LargeBinary)

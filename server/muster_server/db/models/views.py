@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class SavedViewRow(Base):
@@ -19,10 +19,8 @@ class SavedViewRow(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     page: Mapped[str] = mapped_column(String(32))
     """schemas.saved_views.ViewPage."""
-    owner_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
-    project_id: Mapped[int | None] = mapped_column(
-        ForeignKey("projects.id", ondelete="CASCADE"), index=True
-    )
+    owner_id: Mapped[int] = belongs_to("users.id")
+    project_id: Mapped[int | None] = belongs_to("projects.id", index=True)
     """Set, everybody sees it, with the project; null: its owner alone does."""
     name: Mapped[str] = mapped_column(String(200))
     query: Mapped[str] = mapped_column(String(4000))
@@ -40,9 +38,7 @@ class DismissalRow(Base):
 
     __tablename__ = "dismissals"
 
-    user_id: Mapped[int] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True
-    )
+    user_id: Mapped[int] = belongs_to("users.id", primary_key=True)
     key: Mapped[str] = mapped_column(String(120), primary_key=True)
     """What it is about, and when that happened."""
     dismissed_at: Mapped[dt.datetime] = mapped_column(index=True)
@@ -54,12 +50,8 @@ class PanelRow(Base):
     __tablename__ = "panels"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    project_id: Mapped[int] = mapped_column(
-        ForeignKey("projects.id", ondelete="CASCADE"), index=True
-    )
-    experiment_id: Mapped[int | None] = mapped_column(
-        ForeignKey("experiments.id", ondelete="CASCADE"), index=True
-    )
+    project_id: Mapped[int] = belongs_to("projects.id", index=True)
+    experiment_id: Mapped[int | None] = belongs_to("experiments.id", index=True)
     """Experiment that it belongs to; null: every experiment of the project shows it."""
     owner_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
     position: Mapped[int]
