@@ -41,8 +41,7 @@ PROBLEM_WAIT_S = 0.5
 
 
 def _find(trial: TrialReference) -> tuple[Target, int]:
-    client = server()
-    return client.target, int(find_trial(client, trial)["id"])
+    return server().target, int(find_trial(trial)["id"])
 
 
 @contextlib.asynccontextmanager

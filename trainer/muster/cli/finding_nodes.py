@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .absent import server
 from .output import CommandFailure, printable
 
 if TYPE_CHECKING:
-    from muster.client import Client, schema
+    from muster.client import schema
 
 
-def find_node(client: Client, name: str) -> schema.NodeOut:
+def find_node(name: str) -> schema.NodeOut:
     """Return the node of this name or id. Raises Failure that lists the existing ones."""
-    found = list(client.pages("/nodes"))
+    found = list(server().pages("/nodes"))
     for key in ("name", "id"):
         for node in found:
             if node[key] == name:

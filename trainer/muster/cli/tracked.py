@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .absent import server
 from .output import console, escape, table
 
 if TYPE_CHECKING:
-    from muster.client import Client, schema
+    from muster.client import schema
 
 MAX_RUNS = 50
 """Most child runs that are printed."""
 
 
-def tracked_runs(client: Client, trial_id: int) -> list[schema.TrackedRunOut]:
+def tracked_runs(trial_id: int) -> list[schema.TrackedRunOut]:
     """Return the first runs of a trial, that of the trial itself among them; [] for none."""
-    page = client.get(f"/trials/{trial_id}/tracked-runs", limit=MAX_RUNS + 1)
+    page = server().get(f"/trials/{trial_id}/tracked-runs", limit=MAX_RUNS + 1)
     return list(page["items"])
 
 

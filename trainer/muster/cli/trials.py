@@ -14,7 +14,7 @@ from .absent import server
 from .output import CommandFailure, age, usage_error
 
 if TYPE_CHECKING:
-    from muster.client import Client, schema
+    from muster.client import schema
 
 _REFERENCE = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?")
 _TRIAL_OF_NAME = re.compile(r"(.+)\.(\d{1,9})")
@@ -67,10 +67,9 @@ def _find_named(name: str) -> TrialReference:
 
     Raises CommandFailure for none, and for several.
     """
-    client = server()
 
     def named(wanted: str) -> list[schema.ExperimentOut]:
-        found = client.pages(
+        found = server().pages(
             "/experiments", where=[f"name = {wanted}"], archived="include", limit=1000
         )
         exact = [e for e in found if e["name"] == wanted]
@@ -81,7 +80,7 @@ def _find_named(name: str) -> TrialReference:
     if not found and of_trial is not None:
         found, no = named(of_trial[1]), int(of_trial[2])
     if not found:
-        near = list(client.pages("/experiments", q=name, limit=CANDIDATES_SHOWN))
+        near = list(server().pages("/experiments", q=name, limit=CANDIDATES_SHOWN))
         raise usage_error(
             f"{name!r} names neither an experiment nor a trial of one (36.2).",
             f"there is {_candidates(near)}" if near else "`muster list` shows all names",
@@ -127,7 +126,7 @@ ExperimentOrTrialArgument = Annotated[
 ]
 
 
-def find_trial(client: Client, reference: TrialReference) -> schema.TrialOut:
+def find_trial(reference: TrialReference) -> schema.TrialOut:
     """Return a trial as the list of trials shows it.
 
     Raises CommandFailure for a number that the experiment does not have, and for an experiment with
@@ -135,21 +134,21 @@ def find_trial(client: Client, reference: TrialReference) -> schema.TrialOut:
     """
     experiment = reference.experiment
     if reference.no is not None:
-        found = client.get(f"/experiments/{experiment}/trials", no=reference.no)["items"]
+        found = server().get(f"/experiments/{experiment}/trials", no=reference.no)["items"]
         if found:
             return found[0]
-    trials = client.trials(experiment, limit=2)
+    trials = server().trials(experiment, limit=2)
     if reference.no is None and len(trials) == 1:
         return trials[0]
     if not trials:
         raise CommandFailure(f"Experiment {experiment} has no trials yet.")
-    newest = client.get(f"/experiments/{experiment}/trials", sort="-no", limit=1)["items"]
+    newest = server().get(f"/experiments/{experiment}/trials", sort="-no", limit=1)["items"]
     last = newest[0]["no"]
     if reference.no is not None:
         raise CommandFailure(
             f"Experiment {experiment} has no trial {reference.no}.", _choices(experiment, last)
         )
-    count = client.experiment(experiment)["num_trials"]
+    count = server().experiment(experiment)["num_trials"]
     raise CommandFailure(
         f"Experiment {experiment} has {count:,} trials.", f"name one: {_choices(experiment, last)}"
     )

@@ -25,7 +25,7 @@ from muster.cli.output import (
 from muster.cli.selecting import YesOption
 
 if TYPE_CHECKING:
-    from muster.client import Client, schema
+    from muster.client import schema
 
 WAIT_S = 600.0
 """Longest wait for a deployment to be ready."""
@@ -88,11 +88,10 @@ def start(
     options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if listen:
         options["listen"] = "node"
-    client = server()
-    found = client.deploy(
+    found = server().deploy(
         model, name=name, replicas=replicas, slots=slots, reason=reason, **options
     )
-    found = _after(client, found, wait=wait)
+    found = _after(found, wait=wait)
     report(
         found,
         f"Deployment {found['name']} serves {_what(found)} at {found['url']}."
@@ -169,9 +168,8 @@ def update(
     name: NameArgument, model: ModelArgument, reason: ReasonOption = "", wait: WaitOption = True
 ) -> None:
     """Roll out another version, replica by replica. Requests are answered meanwhile."""
-    client = server()
-    found = client.update_deployment(name, model, reason=reason)
-    _report_rollout(_after(client, found, wait=wait), found["revision"])
+    found = server().update_deployment(name, model, reason=reason)
+    _report_rollout(_after(found, wait=wait), found["revision"])
 
 
 @app.command("rollback")
@@ -185,9 +183,8 @@ def rollback(
     wait: WaitOption = True,
 ) -> None:
     """Return to the version that served before."""
-    client = server()
-    found = client.roll_back_deployment(name, revision=revision, reason=reason)
-    _report_rollout(_after(client, found, wait=wait), found["revision"])
+    found = server().roll_back_deployment(name, revision=revision, reason=reason)
+    _report_rollout(_after(found, wait=wait), found["revision"])
 
 
 @app.command("scale")
@@ -203,8 +200,7 @@ def scale(
 @app.command("stop")
 def stop(name: NameArgument, wait: WaitOption = True) -> None:
     """Stop a deployment. Its replicas answer what they have begun."""
-    client = server()
-    found = _after(client, client.stop_deployment(name), wait=wait)
+    found = _after(server().stop_deployment(name), wait=wait)
     report(found, f"{name} is {found['state']}.")
 
 
@@ -217,12 +213,12 @@ def delete(name: NameArgument, yes: YesOption = False) -> None:
     say(f"Deleted deployment {name}.")
 
 
-def _after(client: Client, found: schema.DeploymentOut, *, wait: bool) -> schema.DeploymentOut:
+def _after(found: schema.DeploymentOut, *, wait: bool) -> schema.DeploymentOut:
     """Return a deployment when it is ready or stopped, or at once."""
     if not wait:
         return found
     try:
-        return client.wait_for_deployment(found["name"], timeout_s=WAIT_S)
+        return server().wait_for_deployment(found["name"], timeout_s=WAIT_S)
     except TimeoutError as error:
         raise CommandFailure(
             str(error), hint=f"`muster deploy show {found['name']}` says what it waits for"

@@ -195,7 +195,7 @@ def register(
         )
     more = _more(tags, notes, project)
     client = server()
-    trial_id = find_trial(client, outputs)["id"] if outputs is not None else None
+    trial_id = find_trial(outputs)["id"] if outputs is not None else None
     if best is not None:
         checkpoint = _best_checkpoint(client, best)
     version = client.register_model(
@@ -214,7 +214,7 @@ def _best_checkpoint(client: Client, reference: TrialReference) -> int:
     if reference.no is None:
         trial_id = client.experiment(reference.experiment)["best_trial_id"]
     if trial_id is None:
-        trial_id = find_trial(client, reference)["id"]
+        trial_id = find_trial(reference)["id"]
     found = next((c for c in client.pages(f"/trials/{trial_id}/checkpoints") if c["is_best"]), None)
     if found is None:
         raise CommandFailure(
@@ -262,12 +262,11 @@ def alias(
     """Let an alias name a version, or remove it. The history keeps who moved it, when and why."""
     if remove == (version is not None):
         raise usage_error("Which version?", "give its number, or --remove")
-    client = server()
     if version is None:
-        client.delete_model_alias(name, alias, reason=reason)
+        server().delete_model_alias(name, alias, reason=reason)
         done: schema.ModelAliasOut | dict[str, Any] = {"name": alias, "version": None}
     else:
-        done = client.set_model_alias(name, alias, version, reason=reason)
+        done = server().set_model_alias(name, alias, version, reason=reason)
     text = f"{name}@{alias} is removed." if remove else f"{name}@{alias} is version {version} now."
     report(done, text)
 
@@ -427,9 +426,8 @@ def history(
     ] = None,
 ) -> None:
     """Show which version each alias named when, who moved it, and why."""
-    client = server()
-    moves = client.model_history(name, alias=alias)
-    rules = list(client.pages(f"/models/{name}/promotions"))
+    moves = server().model_history(name, alias=alias)
+    rules = list(server().pages(f"/models/{name}/promotions"))
     if printed_json({"moves": moves, "promotions": rules}):
         return
     shown = table("when", "alias", "version", "before", "by", "why", right=("version", "before"))
@@ -598,13 +596,12 @@ def edit(
         raise usage_error(
             "Nothing to change.", "use --notes for a version, --description or --rename for a model"
         )
-    client = server()
     if is_version:
-        found = client.model_version(reference)
+        found = server().model_version(reference)
         path = f"/models/{found['model']}/versions/{found['number']}"
     else:
         path = f"/models/{reference}"
-    changed = client.patch(path, body)
+    changed = server().patch(path, body)
     report(changed, f"Changed {reference}.")
 
 

@@ -46,9 +46,8 @@ ExperimentBestOption = Annotated[
 @app.command("list")
 def list_(trial: TrialArgument) -> None:
     """List the checkpoints of a trial, newest first."""
-    client = server()
-    found = find_trial(client, trial)
-    checkpoints = list(client.pages(f"/trials/{found['id']}/checkpoints"))
+    found = find_trial(trial)
+    checkpoints = list(server().pages(f"/trials/{found['id']}/checkpoints"))
     columns: dict[str, Cell[schema.CheckpointOut]] = {
         ">id": "id",
         ">step": "step",
@@ -121,12 +120,11 @@ def clean(
         raise usage_error(
             "Give the number of checkpoints to keep.", "use --last, --best or --experiment-best"
         )
-    client = server()
     if dry_run:
-        plan = client.get(f"/experiments/{experiment}/checkpoints:plan", **given)
+        plan = server().get(f"/experiments/{experiment}/checkpoints:plan", **given)
     else:
         body = {name: given.get(name, 0) for name in numbers}
-        done = client.post(f"/experiments/{experiment}/checkpoints:clean", body)
+        done = server().post(f"/experiments/{experiment}/checkpoints:clean", body)
     if not dry_run:
         if not printed_json(done):
             num = done["num_deleted"]

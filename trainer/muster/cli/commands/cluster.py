@@ -14,7 +14,7 @@ from ..output import Cell, CommandFailure, age, print_rows, printed_json, report
 from .people import find_user
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    pass
 
 Role = Literal["viewer", "member", "admin", "predict", "metrics"]
 
@@ -113,8 +113,7 @@ def token_create(
         body["role"] = role
     if project:
         body["projects"] = project
-    client = server()
-    created = client.post(_tokens(client, account), body)
+    created = server().post(_tokens(account), body)
     if not printed_json(created):
         say("Keep it safe: it is not shown again.")
         print(created["secret"])
@@ -123,8 +122,7 @@ def token_create(
 @token_app.command("list")
 def token_list(account: ForOption = None) -> None:
     """List your tokens, or those of a service account."""
-    client = server()
-    found = list(client.pages(_tokens(client, account)))
+    found = list(server().pages(_tokens(account)))
     columns: dict[str, Cell[Any]] = {
         ">id": "id",
         "name": "name",
@@ -146,9 +144,9 @@ def token_revoke(
     report({"id": token_id, "revoked": True}, f"Revoked token {token_id}.")
 
 
-def _tokens(client: Client, account: str | None) -> str:
+def _tokens(account: str | None) -> str:
     """Return the address of the tokens of a service account, or of the caller's own."""
-    return "/tokens" if account is None else f"/users/{find_user(client, account)}/tokens"
+    return "/tokens" if account is None else f"/users/{find_user(account)}/tokens"
 
 
 def _days(expires: str, days: int | None) -> int:

@@ -175,8 +175,8 @@ def show(of: ExperimentOrTrialArgument) -> None:
 
     client = server()
     if of.no is not None:
-        trial = client.get(f"/trials/{find_trial(client, of)['id']}")
-        runs = tracked_runs(client, trial["id"])
+        trial = client.get(f"/trials/{find_trial(of)['id']}")
+        runs = tracked_runs(trial["id"])
         source = "" if wants_json() else _source_text(client, trial["id"])
         if not printed_json({**trial, "tracked_runs": runs}):
             _show_trial(trial)
@@ -190,7 +190,7 @@ def show(of: ExperimentOrTrialArgument) -> None:
         for one in trials:
             one["figures"] = figures.get(one["id"], {})
     is_single = len(trials) == 1
-    runs = tracked_runs(client, trials[0]["id"]) if is_single else []
+    runs = tracked_runs(trials[0]["id"]) if is_single else []
     source = _source_text(client, trials[0]["id"]) if is_single and not wants_json() else ""
     if not printed_json({**detail, "trials": trials}):
         _show_experiment(detail, trials)

@@ -167,7 +167,7 @@ def _print_lines(
     client = server()
     # One trial's log has no bound on its streams, and says "rank 0" rather than "36.1 rank 0".
     is_one = trial.no is not None or _has_one_trial(client.experiment(trial.experiment))
-    trial_id = find_trial(client, trial)["id"] if is_one else None
+    trial_id = find_trial(trial)["id"] if is_one else None
     several = None if is_one else trial.experiment
     num_hidden = 0
     if trial_id is not None and not (follow or wants_json() or given["ranks"]):
@@ -204,9 +204,8 @@ def _print_values(trial: TrialReference, params: dict[str, Any]) -> None:
     """Print what a pattern finds in the log of a trial."""
     import json
 
-    client = server()
-    trial_id = find_trial(client, trial)["id"]
-    found = client.get(f"/trials/{trial_id}/logs/values", **params)
+    trial_id = find_trial(trial)["id"]
+    found = server().get(f"/trials/{trial_id}/logs/values", **params)
     if wants_json():
         print(json.dumps(found, ensure_ascii=False))
         return

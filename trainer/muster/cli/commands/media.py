@@ -55,11 +55,10 @@ def list_(
         raise usage_error(
             "--step and --rank choose among the items of one name: give the name, too."
         )
-    client = server()
-    trial_id = find_trial(client, trial)["id"]
-    found = client.get(f"/trials/{trial_id}/media/series")
+    trial_id = find_trial(trial)["id"]
+    found = server().get(f"/trials/{trial_id}/media/series")
     items = (
-        list(list_media(client, trial_id, names=[name], step=step, rank=rank))
+        list(list_media(server(), trial_id, names=[name], step=step, rank=rank))
         if name is not None
         else []
     )
@@ -152,7 +151,7 @@ def get(
         raise usage_error("Give either --step or --last.")
     folder = target_folder(output, f"media-{trial}")
     client = server()
-    trial_id = find_trial(client, trial)["id"]
+    trial_id = find_trial(trial)["id"]
     found = client.get(f"/trials/{trial_id}/media/series")
     known = {one["name"] for one in found["series"]}
     for name in names or []:

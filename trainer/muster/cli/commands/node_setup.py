@@ -216,9 +216,8 @@ def remove(
 
 
 def _remove_from_cluster(target: str) -> None:
-    client = server()
-    node = find_node(client, target)
-    client.delete(f"/nodes/{node['id']}")
+    node = find_node(target)
+    server().delete(f"/nodes/{node['id']}")
     _forget(node["name"])
     say(f"Removed {printable(node['name'])}.")
 
@@ -234,11 +233,10 @@ def _session(to: Destination, else_: str = "") -> Iterator[tuple[Client, Remote]
     """
     from muster.bootstrap.steps import StepFailed, connect
 
-    client = server()
-    _require_same_version(client)
+    _require_same_version(server())
     try:
         with connect(to) as remote:
-            yield client, remote
+            yield server(), remote
     except StepFailed as error:
         hint = f"{error.hint}; {else_}" if else_ else error.hint
         raise CommandFailure(f"{error}", hint, code="nodes.setup") from None

@@ -46,9 +46,8 @@ def list_(
     ] = False,
 ) -> None:
     """List the nodes of the cluster."""
-    client = server()
-    found = list(client.pages("/nodes"))
-    version = client.get("/cluster")["server_version"] if outdated else ""
+    found = list(server().pages("/nodes"))
+    version = server().get("/cluster")["server_version"] if outdated else ""
     columns: dict[str, Cell[schema.NodeOut]] = {
         "name": "name",
         "state": ("state", styled_state),
@@ -79,9 +78,8 @@ def list_(
 @app.command("show")
 def show(name: NodeArgument) -> None:
     """Show a node: its health with all reasons, its slots, versions and latest events."""
-    client = server()
-    node = find_node(client, name)
-    events = list(client.pages(f"/nodes/{node['id']}/events", limit=NUM_EVENTS))
+    node = find_node(name)
+    events = list(server().pages(f"/nodes/{node['id']}/events", limit=NUM_EVENTS))
     if printed_json({**node, "events": events}):
         return
     console().print(
@@ -136,9 +134,8 @@ def open_(name: NodeArgument) -> None:
 @app.command("release")
 def release(name: NodeArgument) -> None:
     """Release a node from quarantine once its problem is fixed."""
-    client = server()
-    before = find_node(client, name)
-    node = client.post(f"/nodes/{before['id']}:release")
+    before = find_node(name)
+    node = server().post(f"/nodes/{before['id']}:release")
     if wants_json():
         print_json(node)
     elif before["quarantine_reason"]:
@@ -157,11 +154,10 @@ def preflight(
     Each node connects to every other at its advertised address, and each pair adds up a vector
     (all-reduce over gloo). Exit code 1 if something fails; the verdict names the nodes.
     """
-    client = server()
-    found = client.post("/preflights", {"nodes": names})
+    found = server().post("/preflights", {"nodes": names})
     while found["state"] == "running":
         time.sleep(PREFLIGHT_POLL_S)
-        found = client.get(f"/preflights/{found['id']}")
+        found = server().get(f"/preflights/{found['id']}")
     if not printed_json(found):
         _print_preflight(found)
     if found["state"] != "passed":
@@ -227,8 +223,7 @@ def _ms(value: float | None) -> str:
 
 
 def _schedule(name: str, scheduling: str, words: str) -> None:
-    client = server()
-    node = client.patch(f"/nodes/{find_node(client, name)['id']}", {"scheduling": scheduling})
+    node = server().patch(f"/nodes/{find_node(name)['id']}", {"scheduling": scheduling})
     report(node, words.format(name=printable(node["name"])))
 
 

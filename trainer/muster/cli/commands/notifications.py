@@ -120,8 +120,7 @@ def remove(name: NameArgument, project: ProjectOption = None, yes: YesOption = F
     """Delete a target and its history. Pending messages are not sent."""
     if not yes and not wants_json():
         typer.confirm(f"Delete target {name}?", abort=True, err=True)
-    client = server()
-    client.delete(f"/notifications/targets/{_find(client, name, project)['id']}")
+    server().delete(f"/notifications/targets/{_find(server(), name, project)['id']}")
     report({"name": name, "deleted": True}, f"Deleted target {name}.")
 
 
@@ -160,9 +159,8 @@ def history(
     ] = 20,
 ) -> None:
     """List what was sent to a target, newest first."""
-    client = server()
-    target = _find(client, name, project)
-    found = client.get(f"/notifications/targets/{target['id']}/deliveries", limit=limit)
+    target = _find(server(), name, project)
+    found = server().get(f"/notifications/targets/{target['id']}/deliveries", limit=limit)
     columns: dict[str, Cell[schema.DeliveryOut]] = {
         "message": "title",
         "state": "state",
@@ -176,10 +174,9 @@ def history(
 @app.command("rules")
 def rules(project: ProjectOption = None) -> None:
     """List your rules, or those of a project."""
-    client = server()
-    found = list(client.pages("/notifications/rules", **_of(project)))
+    found = list(server().pages("/notifications/rules", **_of(project)))
     names = {
-        row["id"]: row["name"] for row in client.pages("/notifications/targets", **_of(project))
+        row["id"]: row["name"] for row in server().pages("/notifications/targets", **_of(project))
     }
 
     def receivers(row: schema.NotificationRuleOut) -> str:
@@ -221,16 +218,15 @@ def on(
     project: ProjectOption = None,
 ) -> None:
     """Create a rule that notifies you of these events, in your inbox and at the targets you name."""
-    client = server()
     body = {
         "kinds": kinds,
         "whose": "all" if everybody else "mine",
         "project": only,
         "inbox": inbox,
         "owner_project": project,
-        "target_ids": [_find(client, name, project)["id"] for name in to or ()],
+        "target_ids": [_find(server(), name, project)["id"] for name in to or ()],
     }
-    made = client.post("/notifications/rules", body)
+    made = server().post("/notifications/rules", body)
     report(made, f"Created rule {made['id']}.")
 
 
@@ -248,10 +244,9 @@ def inbox(
     read: Annotated[bool, typer.Option("--read", help="Mark all entries as read.")] = False,
 ) -> None:
     """List the unread entries of your inbox, newest first."""
-    client = server()
-    found = client.get("/notifications/inbox", unread=True)["items"]
+    found = server().get("/notifications/inbox", unread=True)["items"]
     if read:
-        client.post("/notifications/inbox/read", {})
+        server().post("/notifications/inbox/read", {})
     columns: dict[str, Cell[schema.InboxEntryOut]] = {
         "when": ("at", age),
         "what": "title",

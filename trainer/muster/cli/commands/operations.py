@@ -54,8 +54,7 @@ def operate(action: str, asked: SelectionOptions, **more: Any) -> None:
     """Preview, confirm where required, and run the operation. Exit code 1 when something was
     refused."""
     body = {"action": action, **asked.which, **more}
-    client = server()
-    preview = client.post("/experiments:bulk-preview", body, repeatable=True)
+    preview = server().post("/experiments:bulk-preview", body, repeatable=True)
     if asked.dry_run:
         _print_preview(preview)
         raise typer.Exit(1 if preview["num_refused"] else 0)
@@ -70,7 +69,7 @@ def operate(action: str, asked: SelectionOptions, **more: Any) -> None:
     must_ask = action in _ALWAYS_ASK or "filter" in asked.which or preview["num"] > 1
     if must_ask and preview["num_changes"] and not asked.yes:
         _ask(action, preview)
-    done = client.post_once("/experiments:bulk", {**body, "digest": preview["digest"]})
+    done = server().post_once("/experiments:bulk", {**body, "digest": preview["digest"]})
     if not printed_json(done):
         _print_done(action, done)
     if done["num_refused"]:
@@ -166,9 +165,8 @@ def _ending(action: str, text: str) -> Callable[..., None]:
             return
         if asked.dry_run:
             raise usage_error("--dry-run goes with experiments.")
-        client = server()
-        found = [find_trial(client, trial) for trial in asked.trials]
-        end = client.kill_trial if action == "kill" else client.stop_trial
+        found = [find_trial(trial) for trial in asked.trials]
+        end = server().kill_trial if action == "kill" else server().stop_trial
         ended = [end(trial["id"]) for trial in found]
         if printed_json(ended[0] if len(ended) == 1 else ended):
             return

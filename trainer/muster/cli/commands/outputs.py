@@ -54,10 +54,9 @@ def list_(
     """
     from muster.client.outputs import list_outputs
 
-    client = server()
-    found = find_trial(client, trial)
-    summary = client.get(f"/trials/{found['id']}/outputs/summary")
-    files = list_outputs(client, found["id"])
+    found = find_trial(trial)
+    summary = server().get(f"/trials/{found['id']}/outputs/summary")
+    files = list_outputs(server(), found["id"])
     if printed_json({"summary": summary, "files": files}):
         return
     if files:
@@ -163,11 +162,10 @@ def get(
     from muster.client.outputs import fetch_outputs
 
     folder = target_folder(output, f"outputs-{trial}")
-    client = server()
-    found = find_trial(client, trial)
+    found = find_trial(trial)
     if wait:
-        _wait(client, found["id"])
-    done = fetch_outputs(client, found["id"], paths or [], folder, force=force, on_progress=say)
+        _wait(server(), found["id"])
+    done = fetch_outputs(server(), found["id"], paths or [], folder, force=force, on_progress=say)
     report_fetched(done, folder, skipped=done.skipped)
     for file in done.skipped if not wants_json() else ():
         why = f"a link to {file['target']}" if file["state"] == "link" else file["reason"]
@@ -276,11 +274,10 @@ def clean(
         )
     policy = {"older_than_days": older_than, "max_bytes": max_size, "keep_best": keep_best or None}
     given = {name: value for name, value in policy.items() if value is not None}
-    client = server()
     if dry_run:
-        plan = client.get(f"/experiments/{experiment}/outputs:plan", **given)
+        plan = server().get(f"/experiments/{experiment}/outputs:plan", **given)
     else:
-        done = client.post(f"/experiments/{experiment}/outputs:clean", given)
+        done = server().post(f"/experiments/{experiment}/outputs:clean", given)
     if wants_json():
         print_json(plan if dry_run else done)
     elif dry_run:

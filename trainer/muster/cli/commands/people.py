@@ -24,7 +24,7 @@ from ..selecting import YesOption
 from .secrets import read_value
 
 if TYPE_CHECKING:
-    from muster.client import Client, schema
+    from muster.client import schema
 
 user_app = Commands(help="Users and their roles (administrators).")
 group_app = Commands(help="Groups of users, to be members of projects.")
@@ -133,8 +133,7 @@ def user_set(
     changes = {key: value for key, value in changes.items() if value is not None}
     if not changes:
         raise usage_error("Nothing to change.", "see muster user set --help")
-    client = server()
-    changed = client.patch(f"/users/{find_user(client, name)}", changes)
+    changed = server().patch(f"/users/{find_user(name)}", changes)
     state = "active" if changed["is_active"] else "inactive"
     report(changed, f"{name}: {changed['role']}, {state}")
 
@@ -142,8 +141,7 @@ def user_set(
 @user_app.command("reset-second-factor")
 def user_reset_second_factor(name: UserArgument) -> None:
     """Switch two-step sign-in off for a user who lost the phone and the recovery codes (administrators)."""
-    client = server()
-    client.delete(f"/users/{find_user(client, name)}/second-factor")
+    server().delete(f"/users/{find_user(name)}/second-factor")
     said = {"username": name, "has_second_factor": False}
     report(said, f"{name} signs in with the password alone.")
 
@@ -156,9 +154,8 @@ def session_list(
     ] = None,
 ) -> None:
     """List your sessions, the last used first."""
-    client = server()
-    path = "/sessions" if user is None else f"/users/{find_user(client, user)}/sessions"
-    found = client.get(path)["items"]
+    path = "/sessions" if user is None else f"/users/{find_user(user)}/sessions"
+    found = server().get(path)["items"]
     columns: dict[str, Cell[Any]] = {
         "id": "id",
         "seen": ("last_seen_at", last_use),
@@ -297,9 +294,9 @@ def member_remove(
 # ---------------------------------------------------------------- helpers
 
 
-def find_user(client: Client, name: str) -> int:
+def find_user(name: str) -> int:
     """Return the id of a user. Raises CommandFailure."""
-    for user in client.pages("/users"):
+    for user in server().pages("/users"):
         if user["username"] == name:
             return int(user["id"])
     raise CommandFailure(f"There is no user {name}.", "`muster user list` shows all users")

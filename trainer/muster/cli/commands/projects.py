@@ -62,11 +62,10 @@ def budget(
 ) -> None:
     """Show what an experiment has spent, or set what it may spend (all limits together)."""
     limits = _limits(slot_hours, cost, deadline, alert_at, none=none)
-    client = server()
     if limits is None:
-        detail = client.experiment(experiment)
+        detail = server().experiment(experiment)
     else:
-        detail = client.put(f"/experiments/{experiment}/budget", limits)
+        detail = server().put(f"/experiments/{experiment}/budget", limits)
     if not printed_json({"spending": detail["spending"], "budget": detail["budget"]}):
         _print_spending(detail["spending"])
         _print_budget(detail["budget"])
@@ -156,11 +155,10 @@ def deletions(
     ] = None,
 ) -> None:
     """List checkpoint files that agents have yet to delete."""
-    client = server()
     if dismiss is not None:
-        found = [client.post(f"/deletions/{dismiss}:dismiss", repeatable=True)]
+        found = [server().post(f"/deletions/{dismiss}:dismiss", repeatable=True)]
     else:
-        found = list(client.pages("/deletions", open_only=None if all_ else "true"))
+        found = list(server().pages("/deletions", open_only=None if all_ else "true"))
     columns: dict[str, Cell[schema.FileDeletionOut]] = {
         ">id": "id",
         "experiment": lambda row: f"{row['experiment_id']} {row['experiment_name']}",

@@ -128,4 +128,4 @@ def _asks(item: schema.QueueItem) -> str:
 def _body(client: Client, named: TrialReference) -> dict[str, Any]:
     if named.no is None:
         return {"experiment_id": named.experiment}
-    return {"trial_id": find_trial(client, named)["id"]}
+    return {"trial_id": find_trial(named)["id"]}

@@ -83,9 +83,8 @@ def promote(
     trial: TrialArgument,
 ) -> None:
     """Promote a trial that is waiting at its rung, ahead of all others whatever its rank."""
-    client = server()
-    chosen = find_trial(client, trial)
-    client.call("POST", f"/trials/{chosen['id']}:promote")
+    chosen = find_trial(trial)
+    server().call("POST", f"/trials/{chosen['id']}:promote")
     console().print(f"Trial {address(chosen)} continues as soon as slots are free.")
 
 
@@ -128,11 +127,10 @@ def tell(
     from muster.ask_tell import Drive
 
     values = {name: _float(name, value) for name, value in _object("METRICS", metrics).items()}
-    client = server()
     with warnings.catch_warnings(record=True) as hints:
         warnings.simplefilter("always")
-        no = trial.no or find_trial(client, trial)["no"]
-        decision = Drive(client, trial.experiment).tell(
+        no = trial.no or find_trial(trial)["no"]
+        decision = Drive(server(), trial.experiment).tell(
             no, values, units, state=state, reason=reason
         )
     for hint in hints:

@@ -53,7 +53,7 @@ def diagnose(
     trial itself is not affected.
     """
     client = server()
-    chosen = find_trial(client, trial)
+    chosen = find_trial(trial)
     if cancel:
         found = client.post(f"/diagnoses/{_newest(client, chosen)['id']}:cancel")
     elif apply is not None:

@@ -43,9 +43,8 @@ def performance(
 ) -> None:
     """Show where the time of a trial's newest steps goes, rank by rank."""
     params = {"rows": rows} if attempt is None else {"rows": rows, "attempt": attempt}
-    client = server()
-    chosen = find_trial(client, trial)
-    found = client.get(f"/trials/{chosen['id']}/performance", **params)
+    chosen = find_trial(trial)
+    found = server().get(f"/trials/{chosen['id']}/performance", **params)
     if printed_json(found):
         return
     if not found["ranks"]:

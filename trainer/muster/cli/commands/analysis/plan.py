@@ -45,14 +45,13 @@ def plan(
     """Estimate what a training needs: memory per slot, network traffic and step time."""
     if (file is None) == (trial is None):
         raise typer.BadParameter("give a document or --trial, not both")
-    client = server()
     if trial is not None:
-        trial_id = find_trial(client, trial)["id"]
-        compared = settled(lambda: client.get(f"/trials/{trial_id}/plan"))
+        trial_id = find_trial(trial)["id"]
+        compared = settled(lambda: server().get(f"/trials/{trial_id}/plan"))
         print_json(compared) if wants_json() else _print_trial(compared)
         return
     assert file is not None
-    found = _plan(client, file, list(overrides or []), slot_memory_gb, code)
+    found = _plan(server(), file, list(overrides or []), slot_memory_gb, code)
     if wants_json():
         print_json(found)
     elif not found["known"]:

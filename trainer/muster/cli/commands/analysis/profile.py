@@ -37,7 +37,7 @@ def profile(
     chrome://tracing.
     """
     client = server()
-    chosen = find_trial(client, trial)
+    chosen = find_trial(trial)
     trial_id = chosen["id"]
     if last:
         windows = client.get(f"/trials/{trial_id}/profiles")["items"]

@@ -29,9 +29,8 @@ WITNESSES = {
 
 def progress(trial: TrialArgument) -> None:
     """Show the progress of each rank of a trial, and which rank blocks it if it is stuck."""
-    client = server()
-    chosen = find_trial(client, trial)
-    found = client.get(f"/trials/{chosen['id']}/progress")
+    chosen = find_trial(trial)
+    found = server().get(f"/trials/{chosen['id']}/progress")
     if printed_json(found):
         return
     say(
@@ -52,7 +51,7 @@ def stacks(
 ) -> None:
     """Show the call stacks of all threads of every rank of a running trial."""
     client = server()
-    chosen = find_trial(client, trial)
+    chosen = find_trial(trial)
     path = f"/trials/{chosen['id']}"
     if last:
         found = client.get(f"{path}/stacks")
