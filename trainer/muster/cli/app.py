@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from .absent import hang_up
-from .group import Commands
+from .group import CommandSet
 from .parameters import spare_pydantic
 
 spare_pydantic()
@@ -169,7 +169,7 @@ def listing() -> typer.Typer:
     for name, (module, group) in GROUPS.items():
         if not _is_installed(module):
             continue
-        about = _found(module, rf'^{group} = Commands\(.*?help="(.*?)"')
+        about = _found(module, rf'^{group} = CommandSet\(.*?help="(.*?)"')
         app.add_typer(typer.Typer(help=about), name=name)
     return app
 
@@ -194,8 +194,8 @@ def _found(module: str, pattern: str) -> str:
     return " ".join(found[1].split()) if found else ""
 
 
-def _empty() -> Commands:
-    return Commands(
+def _empty() -> CommandSet:
+    return CommandSet(
         name="muster",
         cls=CommandGroup,
         pretty_exceptions_enable=False,

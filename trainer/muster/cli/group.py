@@ -19,7 +19,7 @@ JSON = inspect.Parameter(
 )
 
 
-class Commands(typer.Typer):
+class CommandSet(typer.Typer):
     """A group of commands that take --json as their last option; see `wants_json`."""
 
     def __init__(self, **settings: Any) -> None:

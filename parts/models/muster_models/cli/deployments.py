@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from muster.cli.absent import server
 from muster.cli.commands.operations import count
-from muster.cli.group import Commands
+from muster.cli.group import CommandSet
 from muster.cli.output import (
     CommandFailure,
     age,
@@ -42,7 +42,7 @@ class DeployGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = Commands(
+app = CommandSet(
     cls=DeployGroup,
     help="Deployments: versions of models that answer requests. `muster deploy MODEL` starts one.",
 )

@@ -12,7 +12,7 @@ from muster.byte_sizes import byte_size
 from muster.cli.absent import server
 from muster.cli.commands.operations import count
 from muster.cli.commands.outputs import parse_bytes
-from muster.cli.group import Commands
+from muster.cli.group import CommandSet
 from muster.cli.output import (
     CommandFailure,
     age,
@@ -34,7 +34,7 @@ from muster.document.inference import ExportFormat
 if TYPE_CHECKING:
     from muster.client import Client, schema
 
-app = Commands(help="Models: versions, aliases, promotion, and pulling them anywhere.")
+app = CommandSet(help="Models: versions, aliases, promotion, and pulling them anywhere.")
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model.")]
 ReferenceArgument = Annotated[

@@ -12,7 +12,7 @@ import typer
 from muster.byte_sizes import byte_size
 
 from ..absent import server
-from ..group import Commands
+from ..group import CommandSet
 from ..output import (
     Cell,
     CommandFailure,
@@ -30,7 +30,7 @@ from ..trials import ExperimentArgument, TrialArgument, find_trial
 if TYPE_CHECKING:
     from muster.client import schema
 
-app = Commands(help="Checkpoints: list, pin, clean up, export.")
+app = CommandSet(help="Checkpoints: list, pin, clean up, export.")
 
 LastOption = Annotated[
     int | None, typer.Option("--last", min=0, help="Keep the newest N of each trial.")

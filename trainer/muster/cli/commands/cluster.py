@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..absent import server
-from ..group import Commands
+from ..group import CommandSet
 from ..output import Cell, CommandFailure, age, print_rows, printed_json, report, say, usage_error
 from .people import find_user
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Role = Literal["viewer", "member", "admin", "predict", "metrics"]
 
-agent_app = Commands(help="Join machines to the cluster.")
-token_app = Commands(help="Your tokens for the command line and scripts.")
+agent_app = CommandSet(help="Join machines to the cluster.")
+token_app = CommandSet(help="Your tokens for the command line and scripts.")
 
 
 @agent_app.command(

@@ -12,14 +12,14 @@ import typer
 
 from .. import import_wandb
 from ..exit_codes import EXIT_ERROR, EXIT_UNREACHABLE
-from ..group import Commands
+from ..group import CommandSet
 from ..output import CommandFailure, print_fields, print_json, say, usage_error, wants_json
 
 if TYPE_CHECKING:
     from muster.client import schema
     from muster.importing.determined_code import ModelFolder
 
-app = Commands(help="Import from other tools.")
+app = CommandSet(help="Import from other tools.")
 
 SCRIPT_BYTES = 1_000_000
 """Longer Python files are not looked into."""

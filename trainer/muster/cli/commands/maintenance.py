@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..absent import server
-from ..group import Commands
+from ..group import CommandSet
 from ..maintenance_notes import scope, until, utc
 from ..output import Cell, print_rows, printable, printed_json, say, usage_error
 
 if TYPE_CHECKING:
     from muster.client import schema
 
-app = Commands(help="Maintenance: stop nodes without losing work.")
+app = CommandSet(help="Maintenance: stop nodes without losing work.")
 
 ReasonOption = Annotated[str, typer.Option(help="Why, in one line; everybody who waits reads it.")]
 PoolOption = Annotated[

@@ -10,7 +10,7 @@ import typer
 from muster.byte_sizes import byte_size
 
 from ..absent import server
-from ..group import Commands
+from ..group import CommandSet
 from ..output import (
     CommandFailure,
     age,
@@ -29,7 +29,7 @@ from .outputs import report_fetched, target_folder
 if TYPE_CHECKING:
     from muster.client import schema
 
-app = Commands(help="Images, histograms, tables and the like that scripts log.")
+app = CommandSet(help="Images, histograms, tables and the like that scripts log.")
 
 RANKS_SHOWN = 4
 RankOption = Annotated[int | None, typer.Option("--rank", min=0, help="Only items of this rank.")]

@@ -16,7 +16,7 @@ from muster.byte_sizes import byte_size
 
 from ..absent import server
 from ..finding_nodes import find_node
-from ..group import Commands
+from ..group import CommandSet
 from ..output import CommandFailure, printable, report, say
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ WheelsOption = Annotated[
 ]
 
 
-def add_to(app: Commands) -> None:
+def add_to(app: CommandSet) -> None:
     """Add the commands to those of nodes."""
     app.command("add")(add)
     app.command("upgrade")(upgrade)

@@ -9,7 +9,7 @@ import typer
 
 from ..absent import server
 from ..finding_nodes import find_node
-from ..group import Commands
+from ..group import CommandSet
 from ..output import (
     Cell,
     Markup,
@@ -30,7 +30,7 @@ from . import node_setup
 if TYPE_CHECKING:
     from muster.client import schema
 
-app = Commands(help="Nodes: add, drain, remove, check.")
+app = CommandSet(help="Nodes: add, drain, remove, check.")
 node_setup.add_to(app)
 
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name (or id) of a node.")]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from ..absent import server
-from ..group import Commands
+from ..group import CommandSet
 from ..output import (
     Cell,
     CommandFailure,
@@ -37,7 +37,7 @@ TEST_TIMEOUT_S = 60.0
 POLL_S = 0.5
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
-app = Commands(help="Notifications by e-mail, webhook and chat.")
+app = CommandSet(help="Notifications by e-mail, webhook and chat.")
 
 NameArgument = Annotated[str, typer.Argument(metavar="TARGET", help="Name of the target.")]
 ProjectOption = Annotated[

@@ -12,7 +12,7 @@ import typer
 from muster.byte_sizes import SIZE_EXAMPLES, byte_size, parse_size
 
 from ..absent import server
-from ..group import Commands
+from ..group import CommandSet
 from ..output import (
     age,
     console,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 WAIT_POLL_S = 1.0
 
-app = Commands(help="Files that jobs wrote: list, get, clean up.")
+app = CommandSet(help="Files that jobs wrote: list, get, clean up.")
 
 
 @app.command("list")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..absent import server
-from ..group import Commands
+from ..group import CommandSet
 from ..output import (
     Cell,
     CommandFailure,
@@ -26,10 +26,10 @@ from .secrets import read_value
 if TYPE_CHECKING:
     from muster.client import schema
 
-user_app = Commands(help="Users and their roles (administrators).")
-group_app = Commands(help="Groups of users, to be members of projects.")
-session_app = Commands(help="Browsers in which you are signed in.")
-member_app = Commands(help="Members of a project.")
+user_app = CommandSet(help="Users and their roles (administrators).")
+group_app = CommandSet(help="Groups of users, to be members of projects.")
+session_app = CommandSet(help="Browsers in which you are signed in.")
+member_app = CommandSet(help="Members of a project.")
 
 ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Name of the project.")]
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]

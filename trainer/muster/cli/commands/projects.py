@@ -9,7 +9,7 @@ import typer
 from muster.byte_sizes import byte_size
 
 from ..absent import server
-from ..group import Commands
+from ..group import CommandSet
 from ..output import (
     Cell,
     age,
@@ -32,9 +32,9 @@ from . import people, providers
 if TYPE_CHECKING:
     from muster.client import schema
 
-project_app = Commands(help="Projects: members, weights, quotas and budgets.")
+project_app = CommandSet(help="Projects: members, weights, quotas and budgets.")
 project_app.add_typer(people.member_app, name="member")
-pool_app = Commands(help="Pools of nodes: prices, isolation, containers, providers.")
+pool_app = CommandSet(help="Pools of nodes: prices, isolation, containers, providers.")
 providers.add_to(pool_app)
 
 SlotHoursOption = Annotated[

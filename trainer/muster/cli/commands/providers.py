@@ -9,7 +9,7 @@ from urllib.parse import quote
 import typer
 
 from ..absent import server
-from ..group import Commands
+from ..group import CommandSet
 from ..output import Cell, CommandFailure, age, print_rows, printed_json, report, say
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _ray(text: str, *, metavar: str | None = None) -> Any:
     return typer.Option(help=f"Ray: {text}", metavar=metavar)
 
 
-def add_to(app: Commands) -> None:
+def add_to(app: CommandSet) -> None:
     """Add the commands to those of pools."""
     app.command("create")(create)
     app.command("provider")(show)

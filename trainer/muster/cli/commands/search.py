@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..absent import server
-from ..group import Commands
+from ..group import CommandSet
 from ..output import CommandFailure, console, escape, number, print_json, usage_error, wants_json
 from ..trials import ExperimentArgument, TrialArgument, address, find_trial
 
-app = Commands(help="Control a running search, or run its trials yourself (ask/tell).")
+app = CommandSet(help="Control a running search, or run its trials yourself (ask/tell).")
 
 
 @app.command()

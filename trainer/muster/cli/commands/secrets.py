@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..absent import server
-from ..group import Commands
+from ..group import CommandSet
 from ..output import (
     Cell,
     age,
@@ -26,7 +26,7 @@ from ..selecting import YesOption
 if TYPE_CHECKING:
     from muster.client import schema
 
-app = Commands(help="Secrets that jobs get as environment variables, hidden in their logs.")
+app = CommandSet(help="Secrets that jobs get as environment variables, hidden in their logs.")
 
 SecretArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the variable, such as HF_TOKEN.")

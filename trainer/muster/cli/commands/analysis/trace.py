@@ -10,10 +10,10 @@ import typer
 from muster.byte_sizes import byte_size
 from muster.timeline.summary import summarize
 
-from ...group import Commands
+from ...group import CommandSet
 from ...output import CommandFailure, console, escape, printed_json, say, table
 
-app = Commands(help="Traces of torch's profiler.")
+app = CommandSet(help="Traces of torch's profiler.")
 
 _TIMES = ("communication", "computation", "overlap", "exposed", "copy", "idle")
 
