@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from muster.wire import IsolationLevel
 from muster_server.domain.nodes.availability import ForeignProcesses
 
-from .base import Base, BigId
+from .base import Base, BigId, belongs_to
 
 
 class PoolRow(Base):
@@ -69,9 +69,7 @@ class LedgerRow(Base):
 
     __tablename__ = "ledgers"
 
-    attempt_id: Mapped[int] = mapped_column(
-        ForeignKey("attempts.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
-    )
+    attempt_id: Mapped[int] = belongs_to("attempts.id", primary_key=True, autoincrement=False)
     trial_id: Mapped[int] = mapped_column(BigInteger, index=True)
     attempt_no: Mapped[int]
     queued_s: Mapped[float | None]

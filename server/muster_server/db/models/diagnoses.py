@@ -40,9 +40,7 @@ class GuardStatesRow(Base):
 
     __tablename__ = "guard_states"
 
-    trial_id: Mapped[int] = mapped_column(
-        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
-    )
+    trial_id: Mapped[int] = belongs_to("trials.id", primary_key=True, autoincrement=False)
     version: Mapped[int] = mapped_column(default=0)
     """Fence: it changes with each write."""
     states: Mapped[list[Any]] = mapped_column(default=list)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ...absent import client_of_environment
-from ...output import JsonOption, console, print_json, say, table
+from ...absent import server
+from ...output import console, printed_json, say, table
 from ...trials import TrialReference, address, find_trial, parse_trial
 
 if TYPE_CHECKING:
@@ -32,24 +32,19 @@ def goodput(
     export: Annotated[
         bool, typer.Option("--csv", help="Print slot-hours by day, project, person and pool.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Show where slot time went: productive, repeated, stalled, starting and so on."""
-    with client_of_environment() as client:
-        if trial is not None:
-            chosen = find_trial(client, trial)
-            of_trial: schema.TrialGoodputOut = client.get(f"/trials/{chosen['id']}/goodput")
-            if as_json:
-                print_json(of_trial)
-            else:
-                _show_trial(address(chosen), of_trial)
-            return
-        if export:
-            print(client.download(f"/goodput/export?days={days}").decode(), end="")
-            return
-        found: schema.GoodputOut = client.get("/goodput", days=days, by=by)
-    if as_json:
-        print_json(found)
+    if trial is not None:
+        chosen = find_trial(trial)
+        of_trial: schema.TrialGoodputOut = server().get(f"/trials/{chosen['id']}/goodput")
+        if not printed_json(of_trial):
+            _show_trial(address(chosen), of_trial)
+        return
+    if export:
+        print(server().download(f"/goodput/export?days={days}").decode(), end="")
+        return
+    found: schema.GoodputOut = server().get("/goodput", days=days, by=by)
+    if printed_json(found):
         return
     if not found["allocated_s"]:
         say(f"No slot was held in the last {days} days, or none has been counted yet.")

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ...absent import client_of_environment
-from ...output import JsonOption, console, escape, print_json
+from ...absent import server
+from ...output import console, escape, printed_json
 from ...sending import read_document
 from ...trials import TrialArgument, find_trial
 
@@ -29,15 +29,12 @@ def try_(
             help="Guards, or a document with guards; - for standard input. Default: the trial's.",
         ),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show what guards would have done with the stored values of a trial. Nothing changes."""
     text = read_document(file) if file is not None else None
-    with client_of_environment() as client:
-        chosen = find_trial(client, trial)
-        found = client.post(f"/trials/{chosen['id']}/guards:try", {"guards": text})
-    if as_json:
-        print_json(found)
+    chosen = find_trial(trial)
+    found = server().post(f"/trials/{chosen['id']}/guards:try", {"guards": text})
+    if printed_json(found):
         return
     out = console()
     if not found["items"]:
