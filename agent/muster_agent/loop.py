@@ -633,9 +633,10 @@ class Agent:
     async def _leave(self, reason: str) -> None:
         """End or keep allocations when the agent ends in an orderly way: keep them by default.
 
-        Under a lifeline everything is about to end anyway, so it is killed at once. Otherwise what ends
-        with the agent, as with a pilot or where a signal went to all processes, is announced first: then
-        its trials go on elsewhere at nobody's expense. At last the node of a pilot is gone.
+        Under a lifeline everything is about to end anyway, so it is killed at once, and charged to nobody
+        if this agent was told to end rather than cut off. Otherwise what ends with the agent, as with a
+        pilot or where a signal went to all processes, is announced first: then its trials go on elsewhere
+        at nobody's expense. At last the node of a pilot is gone.
         """
         has_lifeline = lifeline.lifeline_fd() is not None
         is_pilot = self._settings.is_pilot
@@ -657,6 +658,8 @@ class Agent:
             allowed_s = self._departure.grace_s(allocation.spec.stop_grace_s)
             grace_s = max(grace_s, allowed_s)
             fields: dict[str, object] = {"by_node": True}
+            if has_lifeline and not lifeline.is_cut():
+                fields["told_at_ms"] = round(1000 * told_at_s)
             if is_announced:
                 fields = {"kind": "drain", "grace_s": allowed_s}
             self._start_task(self._tell_end(allocation, command, reason=reason, **fields))

@@ -3,7 +3,8 @@
 {"command": "start", "rendezvous": {...} | null, "deadline_boot_s": 1234.5}
 · {"command": "renew", "deadline_boot_s": 1234.5}
 · {"command": "stop", "reason": "...", "kind": "preempt", "grace_s": 1.0 | null}
-· {"command": "kill", "reason": "..."} (both with "by_node": true if the server did not request it)
+· {"command": "kill", "reason": "..."} (both with "by_node": true if the server did not request it, and
+kill with "told_at_ms" if the node was told to end)
 · {"command": "stacks", "no": 2} · {"command": "profile", "order": {...}}
 · {"command": "shards", "orders": {...}} · {"command": "registered", "done": {...}}
 · {"command": "status"}
@@ -64,6 +65,8 @@ class Commands:
         """Unix time of the first stop or kill, or of the signal that announced it."""
         self.is_by_node = False
         """Whether the first of them came from this node itself and not from the server."""
+        self.told_at_ms = 0
+        """Unix time at which whoever runs the node told its agent to end; 0 if that is not why it came."""
         self.deadline_boot_s = deadline_boot_s
         self.take_registration: Callable[[wire.ModelRegistration], None] = lambda done: None
         """Takes what the server has made of a model that the script registers."""
@@ -114,7 +117,11 @@ class Commands:
                     grace_s=None if grace_s is None else float(grace_s),
                 )
             case "kill":
-                self.ask_kill(str(message.get("reason", "")), by_node=bool(message.get("by_node")))
+                self.ask_kill(
+                    str(message.get("reason", "")),
+                    by_node=bool(message.get("by_node")),
+                    told_at_ms=int(message.get("told_at_ms", 0)),
+                )
             case "stacks":
                 self.stacks_no = max(self.stacks_no, int(message["no"]))
             case "profile":
@@ -154,7 +161,9 @@ class Commands:
             self.stop_kind = kind or ("node" if by_node else "")
         self.changed.set()
 
-    def ask_kill(self, reason: str, *, by_node: bool = False) -> None:
+    def ask_kill(self, reason: str, *, by_node: bool = False, told_at_ms: int = 0) -> None:
+        if not self.must_end():
+            self.told_at_ms = told_at_ms
         self._note_first(by_node)
         if self.kill is None:
             self.kill = reason

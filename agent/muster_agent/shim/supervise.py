@@ -695,7 +695,7 @@ class Shim:
             stop=self._how_asked(),
             stop_reason=self.commands.reason,
             stop_at_ms=self.commands.asked_at_ms,
-            site_stop_at_ms=self.signalled_at_ms,
+            site_stop_at_ms=self.signalled_at_ms or self.commands.told_at_ms,
             is_forced=self.is_forced,
             stop_grace_s=self._stop_grace_s(),
             num_oom_kills_here=num_oom_kills_here,

@@ -312,6 +312,26 @@ def test_cut_lifeline_ends_agent_shim_and_workers(
     wait_for(lambda: agent.folder("a1").processes() == set() and not psutil.pid_exists(shim.pid))
 
 
+def test_what_is_stopped_in_order_with_its_starter_is_charged_to_nobody(
+    plane: Any, make_spec: Any, code: Code, agent: Any
+) -> None:
+    agent.kill()
+    read_end, write_end = os.pipe()
+    agent.environment["MUSTER_LIFELINE_FD"] = str(read_end)
+    agent.pass_fds = (read_end,)
+    agent.start()
+    plane.want(make_spec(code=code(WAIT)))
+    agent.wait_state("a1", "RUNNING")
+    agent.process.terminate()  # as `muster up` does at its end, before it cuts the lifeline
+    assert agent.process.wait(timeout=15) == 0
+    agent.start()
+    info = agent.wait_exit("a1")
+    assert info.cause == "stopped", info.message
+    assert info.site_stop_at_ms > 0
+    os.close(read_end)
+    os.close(write_end)
+
+
 def test_superseded_attempt_is_killed(agent: Any, plane: Any, make_spec: Any, code: Code) -> None:
     plane.want(make_spec(**one_worker(code=code(TICKER))))
     agent.wait_state("a1", "RUNNING")

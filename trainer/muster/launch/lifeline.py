@@ -8,6 +8,7 @@ end-of-file. No polling, no process ids to confuse, and alike on Linux and macOS
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections.abc import Callable
 
@@ -47,6 +48,12 @@ def watch(on_lost: Callable[[], None]) -> bool:
 
     threading.Thread(target=wait, name="lifeline", daemon=True).start()
     return True
+
+
+def is_cut() -> bool:
+    """Return whether this process's starter has ended; False when it was given no lifeline."""
+    fd = lifeline_fd()
+    return fd is not None and bool(select.select([fd], [], [], 0)[0])
 
 
 def fd_for_children() -> int | None:
