@@ -1,6 +1,7 @@
 """Messages between the programs of a batch job."""
 
 import asyncio
+import socket
 
 import pytest
 
@@ -41,3 +42,17 @@ def test_last_words_arrive_though_the_sender_has_not_read_everything(tmp_path, i
         return said
 
     assert asyncio.run(asyncio.wait_for(talk(), 30)) == LAST_WORDS
+
+
+def test_a_connection_is_closed_though_its_end_is_cut_short():
+    async def talk():
+        ours, theirs = socket.socketpair()
+        with theirs:
+            channel = Channel(*await asyncio.open_connection(sock=ours))
+            finishing = asyncio.ensure_future(channel.finish())
+            await asyncio.sleep(0)  # it waits for the other end now
+            finishing.cancel()
+            await asyncio.wait([finishing])
+            return channel.writer.is_closing()
+
+    assert asyncio.run(asyncio.wait_for(talk(), 30))

@@ -59,13 +59,15 @@ class Channel:
         A connection that is closed before all it has brought is read is reset, and the other end then
         loses what it has not read yet.
         """
-        with contextlib.suppress(OSError, RuntimeError):  # the other end has closed already
-            self.writer.write_eof()
-        with contextlib.suppress(OSError):
-            async with asyncio.timeout(FINISH_TIMEOUT_S):
-                while await self._reader.read(MAX_BYTES):
-                    pass
-        self.close()
+        try:
+            with contextlib.suppress(OSError, RuntimeError):  # the other end has closed already
+                self.writer.write_eof()
+            with contextlib.suppress(OSError):
+                async with asyncio.timeout(FINISH_TIMEOUT_S):
+                    while await self._reader.read(MAX_BYTES):
+                        pass
+        finally:  # also when the program ends meanwhile, which cancels this
+            self.close()
 
 
 async def prove(channel: Channel, key: str, *, is_first: bool) -> bool:
