@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from . import longlived
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from .settings import Settings
     from .telemetry.process import ControllerTelemetry, WorkerTelemetry
 
+T = TypeVar("T")
 OK, FAILED, USAGE = 0, 1, 2
+BACKUP_PATIENCE_S = 30.0
+"""Seconds for which a backup waits for a database that restarts or has no connection left."""
 
 
 class CommandError(Exception):
@@ -267,9 +270,12 @@ def _back_up_once(args: argparse.Namespace) -> int:
             file = Path(folder) / "backup.db"
         try:
             if args.keep is None:
-                done = back_up(database, file)
+                done = _patiently(lambda: back_up(database, file))
             else:
-                file, done = back_up_into(database, file, keep=args.keep, now=clock.now())
+                folder_of_all = file
+                file, done = _patiently(
+                    lambda: back_up_into(database, folder_of_all, keep=args.keep, now=clock.now())
+                )
         except BackupError as error:
             raise CommandError(str(error)) from None
         if is_piped:
@@ -288,6 +294,30 @@ def _back_up_once(args: argparse.Namespace) -> int:
     for one in elsewhere:
         _print(f"not in it: {one}", to=to)
     return OK
+
+
+def _patiently(work: Callable[[], T]) -> T:
+    """Return what a function returns; try it again for BACKUP_PATIENCE_S while the database restarts or
+    has no connection left."""
+    from sqlalchemy.exc import DBAPIError
+
+    from .check import reason_of
+    from .db.failures import is_unavailable
+
+    until = time.monotonic() + BACKUP_PATIENCE_S
+    has_said = False
+    while True:
+        try:
+            return work()
+        except DBAPIError as error:
+            if not is_unavailable(error) or time.monotonic() > until:
+                raise
+            if not has_said:
+                _print(
+                    f"{reason_of(error)} (trying again for {BACKUP_PATIENCE_S:g} s)", to=sys.stderr
+                )
+            has_said = True
+        time.sleep(1)
 
 
 def _verify_backup(args: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ import threading
 
 import pytest
 import time_machine
-from sqlalchemy import select, text, update
+from sqlalchemy import create_engine, make_url, select, text, update
 
 from muster.wire import CheckpointRecord, MetricsRecord, SeriesPoints
 from muster_server import clock
@@ -290,6 +290,28 @@ def test_scheduled_backups_are_kept_by_number_and_others_left_alone(database, tm
     with pytest.raises(BackupError, match="exists already"):
         back_up_into(database, folder, keep=1, now=start + dt.timedelta(days=2))
     assert sorted(path.name for path in folder.iterdir()) == names, "nothing is deleted"
+
+
+@pytest.mark.postgres
+def test_a_backup_waits_for_a_database_that_takes_no_connection_yet(postgres_url, backup):
+    url = make_url(postgres_url)
+    admin = create_engine(url.set(database="postgres"), isolation_level="AUTOCOMMIT")
+    allow = f"ALTER DATABASE {url.database} ALLOW_CONNECTIONS"
+    with admin.connect() as connection:
+        connection.execute(text(f"{allow} false"))
+        with subprocess.Popen(
+            [sys.executable, "-m", "muster_server.cli", "backup", str(backup)],
+            env=os.environ | {"MUSTER_DATABASE_URL": postgres_url},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as process:  # fmt: skip
+            try:
+                assert "not currently accepting connections" in process.stderr.readline()
+            finally:
+                connection.execute(text(f"{allow} true"))
+            _, said = process.communicate(timeout=60)
+    admin.dispose()
+    assert process.returncode == 0, said
+    assert verify(backup, POLICY).num_trials == 0
 
 
 def test_a_piped_backup_is_one_and_says_what_is_not_in_it(database, database_url, tmp_path):
