@@ -59,7 +59,7 @@ class Postgres:
             f"-c listen_addresses='' -c unix_socket_directories={self._folder} -c fsync=off "
             f"-c synchronous_commit={'on' if self._is_durable else 'off'} "
             f"-c full_page_writes={'on' if self._is_durable else 'off'} "
-            "-c shared_buffers=64MB -c max_connections=60"
+            "-c shared_buffers=64MB"
         )
         # Output goes to a file: a server holding our pipe open would keep us waiting for its end.
         self._run(
