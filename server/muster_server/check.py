@@ -92,10 +92,10 @@ def masked_url(url: str) -> str:
 def _shown(name: str, value: object) -> str:
     if name == "database_url":
         return masked_url(str(value))
-    if name == "secrets_key":
-        return MASK if value else ""
-    if isinstance(value, SecretStr):
+    if name == "redis_url" and isinstance(value, SecretStr):
         return _masked_place(value.get_secret_value())
+    if isinstance(value, SecretStr):
+        return MASK if value else ""
     return "" if value is None else str(value)
 
 

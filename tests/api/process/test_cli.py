@@ -89,11 +89,15 @@ def test_check_masks_secrets_and_names_what_fails(run):
         "check",
         MUSTER_DATABASE_URL="postgresql+psycopg://muster:canary@127.0.0.1:1/muster",
         MUSTER_REDIS_URL="redis://:canary@127.0.0.1:1/0",
+        MUSTER_OIDC_CLIENT_SECRET="canary",
+        MUSTER_SCIM_TOKEN="canary".ljust(40, "-"),
+        MUSTER_SMTP_PASSWORD="canary",
     )
     assert result.returncode == 1
     assert "canary" not in result.stdout + result.stderr
     assert "MUSTER_DATABASE_URL=postgresql+psycopg://muster:***@127.0.0.1:1/muster" in result.stdout
     assert "MUSTER_REDIS_URL=redis://***@127.0.0.1:1/0" in result.stdout
+    assert "MUSTER_OIDC_CLIENT_SECRET=***\n" in result.stdout
     assert "database: FAILED" in result.stdout
     assert "redis: FAILED" in result.stdout
 
