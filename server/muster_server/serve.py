@@ -16,6 +16,7 @@ from .app import create_app
 from .db.engine import Database
 from .db.tables import require_tables
 from .http_protocol import BoundedHttpProtocol
+from .middleware.proxies import BehindProxies
 from .services.core.accounts import auth
 from .settings import Settings
 
@@ -62,8 +63,9 @@ def _listening(settings: Settings) -> socket.socket:
 
 def server_config(app: FastAPI, settings: Settings, port: int) -> uvicorn.Config:
     """Return the configuration of every HTTP server of ours: bounded heads, no server header."""
+    proxies = settings.forwarded_allow_ips
     return uvicorn.Config(
-        app,
+        BehindProxies(app, proxies) if proxies else app,
         host=settings.host,
         port=port,
         http=BoundedHttpProtocol,
@@ -78,9 +80,7 @@ def server_config(app: FastAPI, settings: Settings, port: int) -> uvicorn.Config
         access_log=False,
         server_header=False,
         date_header=True,
-        # X-Forwarded-For is a claim of the caller unless a proxy of ours wrote it.
-        proxy_headers=bool(settings.forwarded_allow_ips),
-        forwarded_allow_ips=settings.forwarded_allow_ips,
+        proxy_headers=False,
         backlog=BACKLOG,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACEFUL_SHUTDOWN_S,

@@ -99,7 +99,7 @@ class Settings(BaseSettings):
     allowed_hosts: Texts = ["localhost", "127.0.0.1", "[::1]"]
     """Host header values that are answered, as a JSON list; the name in public_url is added."""
     forwarded_allow_ips: Texts = []
-    """Proxies whose X-Forwarded-* headers are believed, as a JSON list of addresses or networks."""
+    """Proxies whose X-Forwarded-* headers are believed, as a JSON list of addresses, networks or host names."""
     log_format: Literal["auto", "console", "json"] = "auto"
     """console for people, json for machines; auto: console on a terminal."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

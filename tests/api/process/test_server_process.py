@@ -289,6 +289,24 @@ def test_forwarded_addresses_are_not_believed_by_default(server):
     assert statuses == {401, 429}
 
 
+@pytest.mark.parametrize("name", ["localhost", "nobody.invalid"])
+def test_a_proxy_is_believed_by_its_name(sqlite_url, tmp_path, name):
+    server = Server(sqlite_url, tmp_path, MUSTER_FORWARDED_ALLOW_IPS=f'["{name}"]')
+    try:
+        server.wait_until_ready()
+        statuses = {
+            httpx.post(
+                f"{server.url}/api/v1/auth/one-time",
+                json={"token": "x"},
+                headers={"X-Forwarded-For": f"10.1.2.{i}"},
+            ).status_code
+            for i in range(30)
+        }
+    finally:
+        server.close()
+    assert statuses == ({401} if name == "localhost" else {401, 429})
+
+
 def test_answers_do_not_name_the_server_software(server):
     assert "server" not in httpx.get(f"{server.url}/healthz").headers
 
