@@ -3,6 +3,7 @@ wheels depend on.
 
     scripts/release [--out FOLDER]      builds into dist/
     scripts/release --check             builds twice, in different places, and compares
+    scripts/release --image IMAGE       writes the SBOM of an image that is built into dist/, and nothing else
 
 Builds from a copy of the tracked files, so nothing else in the checkout can get into a wheel. Prints the SHA-256,
 size and name of each file.
@@ -27,7 +28,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from bootstrap import ROOT
-from sbom import NAME, make_sbom
+from sbom import (
+    NAME,
+    differences_from_lock,
+    list_image,
+    make_image_sbom,
+    make_sbom,
+    npm_packages,
+)
 
 SBOM = Path("build/sboms") / f"{NAME}.cdx.json"
 """Where hatch_build.py looks for it."""
@@ -119,6 +127,23 @@ def describe(files: Iterable[Path]) -> str:
     return "\n".join(lines)
 
 
+def describe_image(image: str, out: Path, time: int) -> Path:
+    """Write what is installed in an image into `out`. Ends where that is not what requirements.lock says."""
+    try:
+        listed = list_image(image)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", b"").decode().strip() or error
+        fail(f"the image {image} cannot be run: {said}", "build it first: docker compose build")
+    if found := differences_from_lock(listed, (ROOT / "requirements.lock").read_text()):
+        fail(
+            "\n".join([f"{image} is not what the lock says:", *found]), "build it from this commit"
+        )
+    npm = npm_packages(ROOT) if listed["has_dashboard"] else []
+    sbom = out / f"{image.rpartition('/')[2].replace(':', '-')}.cdx.json"
+    sbom.write_text(make_image_sbom(image, listed, npm, time))
+    return sbom
+
+
 def differences(one: Path, other: Path) -> list[str]:
     """Return what differs between two files of the same name, by member where they are wheels."""
     if one.read_bytes() == other.read_bytes():
@@ -175,10 +200,19 @@ def main() -> None:
     place.add_argument(
         "--check", action="store_true", help="build twice and compare; write nothing"
     )
+    parser.add_argument(
+        "--image",
+        action="append",
+        help="an image whose SBOM to write, and nothing else; repeatable",
+    )
     options = parser.parse_args()
     if options.out.exists() and not options.out.is_dir():
         parser.error(f"--out is {str(options.out)!r}, a file; name a folder, which may be new")
     time = int(git("log", "-1", "--format=%ct"))
+    if options.image:
+        options.out.mkdir(parents=True, exist_ok=True)
+        print(describe(describe_image(image, options.out, time) for image in options.image))
+        return
     changed = git("status", "--porcelain", "--untracked-files=no").splitlines()
     if changed and not options.check:
         names = ", ".join(line[3:] for line in changed[:5]) + (", …" if changed[5:] else "")

@@ -1,8 +1,10 @@
-"""What the wheel `muster-train` depends on, as a software bill of materials (CycloneDX 1.6, JSON).
+"""What the wheel `muster-train` depends on, and what a container image contains, as software bills of materials
+(CycloneDX 1.6, JSON).
 
-Listed are the packages that its extras for running Muster bring, in the versions of `requirements.lock` and with
-the hashes of their files there, and the npm packages that the dashboard contains. The same files and the same
-time give the same text. Called by scripts/release.
+That of the wheel lists the packages that its extras for running Muster bring, in the versions of `requirements.lock`
+and with the hashes of their files there, and the npm packages that the dashboard contains. That of an image lists
+what is installed in it, by Python and by Debian. The same files and the same time give the same text. Called by
+scripts/release.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model import HashAlgorithm, HashType, Property
@@ -42,6 +45,19 @@ NAME = "muster-train"
 LIST_NPM = (
     'import { packages } from "./scripts/licenses.ts"; console.log(JSON.stringify(packages()))'
 )
+
+LIST_IMAGE = """
+import importlib.metadata, importlib.util, json, pathlib, subprocess
+server = importlib.util.find_spec("muster_server")
+print(json.dumps({
+    "python": sorted([d.metadata["Name"], d.version] for d in importlib.metadata.distributions()),
+    "debian": [line.split() for line in subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Package} ${Version} ${Architecture}\\n"],
+        capture_output=True, text=True, check=True).stdout.splitlines()],
+    "has_dashboard": bool(server) and (
+        pathlib.Path(server.origin).parent / "static" / "index.html").exists(),
+}))
+"""
 
 
 @dataclass(frozen=True)
@@ -159,6 +175,60 @@ def npm_packages(root: Path) -> list[dict[str, str]]:
     return packages
 
 
+def list_image(image: str) -> dict[str, Any]:
+    """Return what is installed in an image, by running a program in it that reaches nothing."""
+    command = ["docker", "run", "--rm", "--network", "none", image, "python", "-c", LIST_IMAGE]
+    return dict(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
+
+
+def differences_from_lock(listed: Mapping[str, Any], lock: str) -> list[str]:
+    """Return a line for each Python package of an image that the lock has in other versions only. Those that it
+    does not have at all, such as torch, may be of any version."""
+    versions = defaultdict(set)
+    for pin in read_lock(lock):
+        versions[pin.name].add(pin.version)
+    return [
+        f"{name} {version} is installed, and requirements.lock has {', '.join(sorted(versions[key]))}"
+        for name, version in listed["python"]
+        if (key := canonicalize_name(name)) in versions and version not in versions[key]
+    ]
+
+
+def make_image_sbom(
+    image: str, listed: Mapping[str, Any], npm: Sequence[Mapping[str, str]], time: int
+) -> str:
+    """Return the SBOM of an image that has these packages, dated `time` (seconds since 1970)."""
+    name, _, version = image.rpartition("/")[2].partition(":")
+    purls = [PackageURL("pypi", None, canonicalize_name(one), v) for one, v in listed["python"]]
+    purls += [
+        PackageURL("deb", "debian", one, v, {"arch": architecture})
+        for one, v, architecture in listed["debian"]
+    ]
+    unique = sorted({purl.to_string(): purl for purl in purls}.items())
+    whole = Component(
+        type=ComponentType.CONTAINER, name=name, version=version or "latest", bom_ref=image
+    )
+    made_of = hashlib.sha256(f"{image} {time} {json.dumps([text for text, _ in unique])}".encode())
+    bom = Bom(serial_number=uuid.UUID(bytes=made_of.digest()[:16], version=4))
+    bom.metadata.timestamp = dt.datetime.fromtimestamp(time, dt.UTC)
+    bom.metadata.component = whole
+    licenses = LicenseFactory()
+    parts = [npm_component(package, licenses) for package in npm]
+    parts += [
+        Component(
+            type=ComponentType.LIBRARY,
+            name=purl.name,
+            version=purl.version,
+            purl=purl,
+            bom_ref=text,
+        )
+        for text, purl in unique
+    ]
+    bom.components.update(parts)
+    bom.register_dependency(whole, parts)
+    return _as_text(bom)
+
+
 def make_sbom(root: Path, time: int) -> str:
     """Return the SBOM of the tree at `root`, dated `time` (seconds since 1970), valid against its schema."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
@@ -201,6 +271,10 @@ def make_sbom(root: Path, time: int) -> str:
             component,
             [one for pin, one in components.items() if parent.name in pin.parents & names],
         )
+    return _as_text(bom)
+
+
+def _as_text(bom: Bom) -> str:
     text = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1)
     if error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
         raise SystemExit(f"error: the SBOM does not follow its schema: {error!r}")

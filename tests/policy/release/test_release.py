@@ -294,3 +294,36 @@ def test_uncommitted_changes_and_a_file_as_the_folder_are_refused(tmp_path: Path
     )  # fmt: skip
     assert done.returncode == 2
     assert "--out is 'README.md', a file; name a folder" in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("dpkg-query"), reason="no Debian, as the images are")
+def test_the_sbom_of_an_image_lists_what_is_installed_in_it(
+    release: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The images are this machine: what runs in them, runs here.
+    docker = tmp_path / "docker"
+    docker.write_text(
+        '#!/bin/sh\n[ "$5" = lab/muster-agent:1.2 ] || exit 125\nshift 6\n'
+        f'exec "{sys.executable}" "$@"\n'
+    )
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    made = release.describe_image("lab/muster-agent:1.2", tmp_path, TIME)
+    assert made.name == "muster-agent-1.2.cdx.json"
+    text = made.read_text()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    listed = {one.get("purl") for one in json.loads(text)["components"]}
+    assert f"pkg:pypi/pydantic@{importlib.metadata.version('pydantic')}" in listed
+    assert any(purl.startswith("pkg:deb/debian/dpkg@") for purl in listed)
+    made.unlink()
+    assert release.describe_image("lab/muster-agent:1.2", tmp_path, TIME).read_text() == text
+    with pytest.raises(SystemExit, match="cannot be run"):
+        release.describe_image("lab/none:1", tmp_path, TIME)
+
+
+def test_an_image_that_is_not_what_the_lock_says_is_named(release: SimpleNamespace) -> None:
+    compare = release.differences_from_lock
+    lock = "pydantic==2.9.0 \\\n    --hash=sha256:" + "0" * 64 + "\n    # via muster-train\n"
+    assert compare({"python": [["Pydantic", "2.9.0"], ["torch", "2.13.0"]]}, lock) == []
+    (line,) = compare({"python": [["pydantic", "2.8.1"]]}, lock)
+    assert line == "pydantic 2.8.1 is installed, and requirements.lock has 2.9.0"
