@@ -256,3 +256,26 @@ def test_axe_finds_nothing_in_a_dialog(
             expect(window.get_by_role("dialog")).to_have_css("opacity", "1")
         expect(window.locator("[role=status][aria-label]")).to_have_count(0)  # no skeleton left
         assert "\n".join(violations(window)) == ""
+
+
+@pytest.mark.parametrize("words", ["", "trains", "nothing-is-called-that"])
+def test_axe_finds_nothing_in_the_command_menu(
+    words: str, window: Page, stack: Stack, ids: dict[str, Any]
+) -> None:
+    go(window, stack.url, "/nodes")
+    settle(window)
+    expect(window.get_by_test_id("keyboard-ready")).to_have_count(1)
+    window.keyboard.press("Control+k")
+    menu = window.get_by_role("dialog")
+    expect(menu.get_by_role("textbox")).to_be_focused()
+    window.keyboard.type(words)
+    if words == "nothing-is-called-that":
+        expect(menu.locator("[data-action]")).to_have_count(0)
+    else:
+        expect(menu.locator("[data-action]").first).to_contain_text(words)
+    expect(menu).to_have_css("opacity", "1")
+    for scheme in ("light", "dark"):
+        show(window, scheme)
+        assert "\n".join(violations(window)) == "", scheme
+    window.keyboard.press("Escape")
+    expect(menu).to_have_count(0)

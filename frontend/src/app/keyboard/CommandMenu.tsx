@@ -11,6 +11,9 @@ import { commandStore } from "./commandStore";
 const ENTRY = "[data-action]";
 const CHOSEN = "data-selected";
 
+/** The library shows the description of the chosen entry at 70%, which is too pale on its background. */
+const READABLE = { action: { "--action-description-opacity": "1" } };
+
 /**
  * Keeps the first entry chosen while lists arrive, until the arrows have chosen another, which then stays
  * chosen. The library marks an element and remembers a number, and looks at neither again by itself.
@@ -55,6 +58,8 @@ export default function CommandMenu() {
       shortcut="mod + K"
       tagsToIgnore={[]}
       lockScroll={false}
+      attributes={{ content: { "aria-label": t("command.title") } }}
+      styles={READABLE}
       scrollable
       maxHeight={420}
       nothingFound={t("command.none")}

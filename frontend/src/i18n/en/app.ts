@@ -48,6 +48,7 @@ export const app = {
   theme: { label: "Theme", light: "Light", dark: "Dark", auto: "System" },
   language: { label: "Language" },
   command: {
+    title: "Search",
     views: "Views",
     keys: "Keyboard shortcuts",
     open: "Search (Ctrl K)",

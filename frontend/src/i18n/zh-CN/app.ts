@@ -50,6 +50,7 @@ export const app: Same<typeof english> = {
   theme: { label: "主题", light: "浅色", dark: "深色", auto: "跟随系统" },
   language: { label: "语言" },
   command: {
+    title: "搜索",
     views: "视图",
     keys: "键盘快捷键",
     open: "搜索（Ctrl K）",
