@@ -32,6 +32,16 @@ def test_a_project_is_made_and_its_quota_keeps_a_trial_waiting(
     expect(panel).to_contain_text("2.5")
     expect(panel).to_contain_text("0 of 0")
 
+    page.get_by_test_id("project-retention").click()
+    retention = page.get_by_test_id("project-retention-form")
+    retention.get_by_label("Keep logs for (days)").fill("30")
+    retention.get_by_role("button", name="Save").click()
+    expect(panel).to_contain_text("30 days")
+    page.get_by_test_id("project-retention").click()
+    retention.get_by_label("Keep logs for (days)").fill("")
+    retention.get_by_role("button", name="Save").click()
+    expect(panel).not_to_contain_text("30 days")
+
     page.get_by_test_id("project-budget").click()
     budget = page.get_by_test_id("budget-form")
     expect(budget).to_contain_text("Waiting ones stay queued")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import parse_qs, urlsplit
 
@@ -533,3 +534,22 @@ def test_the_groups_claim_does_not_change_what_scim_says(provider, scim, connect
     add_group(scim, "speech")
     sign_in(connect(), provider, sub="s-9", groups=["speech"])
     assert (members(database, "vision"), members(database, "speech")) == (["ada"], [])
+
+
+def test_the_list_of_groups_says_who_manages_each(scim, muster):
+    add_group(scim, "sight")
+    for words in (("ours",), ("labs", "--provider-group", "lab-vision")):
+        assert muster("group", "create", *words, as_="admin").exit_code == 0
+    lines = muster("group", "list").output.splitlines()
+    says = {
+        name: next(line for line in lines if line.startswith(f"{name} "))
+        for name in ("sight", "ours", "labs")
+    }
+    assert "SCIM" in says["sight"]
+    assert "administrators" in says["ours"]
+    assert "the provider's group lab-vision" in says["labs"]
+    listed = {row["name"]: row for row in json.loads(muster("group", "list", "--json").output)}
+    assert {name: row["is_provisioned"] for name, row in listed.items()} == {
+        "sight": True, "ours": False, "labs": False,
+    }  # fmt: skip
+    assert listed["labs"]["provider_group"] == "lab-vision"

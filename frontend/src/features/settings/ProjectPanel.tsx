@@ -18,6 +18,7 @@ import uiCss from "../../components/ui.module.css";
 import { Reason } from "../../components/text/Message";
 import * as format from "../../lib/format";
 import { ProjectMembers } from "./access/ProjectMembers";
+import { ProjectRetention } from "./ProjectRetention";
 import { Notifications } from "./notifications/Notifications";
 import { Secrets } from "./Secrets";
 import { ShareDialog } from "./ShareDialog";
@@ -47,7 +48,7 @@ export function ProjectPanel({ name }: { name: string }) {
   );
 }
 
-type Asked = "share" | "budget" | "anew" | "delete";
+type Asked = "share" | "budget" | "retention" | "anew" | "delete";
 
 /** What an administrator does to a project; `onChanged` follows each change. */
 function useProjectMutations(name: string, onChanged: () => void) {
@@ -104,6 +105,7 @@ function Panel({ project }: { project: Project }) {
           <span className={`${filterCss["filters"]} ${layout["text"]}`}>
             {button("share", t("projects.change"))}
             {button("budget", t(project.budget ? "budget.edit" : "budget.add"))}
+            {button("retention", t("projects.retention"))}
             {button("anew", t("projects.anew"))}
             {project.num_experiments === 0 ? button("delete", t("operation.delete")) : null}
           </span>
@@ -121,6 +123,15 @@ function Panel({ project }: { project: Project }) {
       </div>
       {asked === "share" ? (
         <ShareDialog
+          project={project}
+          pending={change.isPending}
+          error={change.error}
+          onSave={(body) => change.mutate(body)}
+          onClose={close}
+        />
+      ) : null}
+      {asked === "retention" ? (
+        <ProjectRetention
           project={project}
           pending={change.isPending}
           error={change.error}
@@ -168,9 +179,11 @@ function Panel({ project }: { project: Project }) {
   );
 }
 
-/** Its weight and its quotas, and since when its spending is counted. */
+/** Its weight and its quotas, since when its spending is counted, and how long what it stores is kept. */
 function Share({ project }: { project: Project }) {
   const { t } = useTranslation();
+  const kept = (days: number | null): string =>
+    days === null ? t("projects.asServer") : t("retention.days", { count: days, n: format.num(days) });
   return (
     <KeyValues
       items={[
@@ -192,6 +205,8 @@ function Share({ project }: { project: Project }) {
         ]),
         ...(project.quotas.length === 0 ? ([[t("projects.quotas"), t("projects.noQuota")]] as [string, string][]) : []),
         [t("projects.countedSince"), <Stamp key="c" at={project.counted_since} />],
+        [t("projects.logsKept"), kept(project.log_retention_days)],
+        [t("projects.metricsKept"), kept(project.metric_retention_days)],
       ]}
     />
   );

@@ -13,6 +13,7 @@ import { NotificationTargetDialog } from "./notifications/NotificationTargetDial
 import { Password } from "./Profile";
 import { detailText, subjectOf } from "./auditText";
 import { bodyOf, countsOf, fresh, isReady } from "./providerForm";
+import { ProjectRetention } from "./ProjectRetention";
 import { Secrets } from "./Secrets";
 import { SystemHealth } from "./SystemHealth";
 import { agentVersions, partsOf } from "./systemParts";
@@ -312,6 +313,36 @@ test.each([
   fireEvent.click(screen.getByTestId("visibility"));
   await waitFor(() => expect(sent.get("/api/v1/projects/vision")).toMatchObject({ visibility: "members" }));
 });
+
+test.each([
+  ["en", "Keep logs for (days)", "Save"],
+  ["zh-CN", "日志保留天数", "保存"],
+] as const)(
+  "the retention of a project is set, and left to the server where empty (%s)",
+  async (language, logs, save) => {
+    const project = { ...PROJECT, log_retention_days: 7, metric_retention_days: 90 };
+    const saved: unknown[] = [];
+    const dialog = (
+      <ProjectRetention
+        project={project}
+        pending={false}
+        error={null}
+        onSave={(body) => saved.push(body)}
+        onClose={() => undefined}
+      />
+    );
+    await show(language, dialog);
+    const field = await screen.findByLabelText(logs);
+    fireEvent.change(field, { target: { value: "30" } });
+    fireEvent.click(screen.getByRole("button", { name: save }));
+    fireEvent.change(field, { target: { value: "" } });
+    fireEvent.click(screen.getByRole("button", { name: save }));
+    expect(saved).toEqual([
+      { log_retention_days: 30, metric_retention_days: 90 },
+      { log_retention_days: null, metric_retention_days: 90 },
+    ]);
+  },
+);
 
 test.each([
   ["viewer", "ada", false],

@@ -145,6 +145,14 @@ export const settings = {
     anewText:
       "Spending is counted from now on, as at the start of a month: {{hours}} slot-hours no longer count " +
       "against the budget, and alerts fire again. Experiments waiting for budget can start.",
+    retention: "Retention",
+    retentionOf: "Retention of {{name}}",
+    retentionHint:
+      "Days after the end of a trial after which its logs are deleted and its long metrics are downsampled. Leave a " +
+      "field empty to use the server's setting.",
+    asServer: "server's setting",
+    logsKept: "Logs kept for",
+    metricsKept: "Metrics kept for",
     deleteTitle: "Delete project {{name}}?",
     deleteText: "The project has no experiments. Its weight, quotas and budget are deleted.",
   },

@@ -182,12 +182,19 @@ def group_list() -> None:
     columns: dict[str, Cell[Any]] = {
         "name": "name",
         ">members": "num_members",
-        "members from": ("provider_group", lambda name: name or "administrators"),
+        "managed by": _manager,
         "created": ("created_at", age),
         "by": "created_by",
     }
     empty = "There are no groups yet: `muster group create NAME` creates one."
     print_rows(found, columns, empty=empty)
+
+
+def _manager(group: dict[str, Any]) -> str:
+    if group["is_provisioned"]:
+        return "SCIM"
+    filled = group["provider_group"]
+    return "administrators" if filled is None else f"the provider's group {filled}"
 
 
 @group_app.command("show")
