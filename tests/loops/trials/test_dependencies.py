@@ -135,3 +135,33 @@ def test_what_cannot_be_waited_for_is_refused(controller, agent, submitted, show
     assert fields["after[1].experiment"].endswith("is FAILED")
     assert "after[0]" in str(submitted("after: [x]", expect=422)["fields"])
     submitted(f"after: [{{experiment: {failed}, when: any}}]")
+
+
+def test_what_somebody_has_queued_waits_while_their_account_is_deactivated(
+    controller, agent, submitted, trial_of, admin_client, viewer_client
+):
+    node = agent(slots=2)
+    users = {
+        user["username"]: user["id"] for user in admin_client.get("/api/v1/users").json()["items"]
+    }
+    account = f"/api/v1/users/{users['member']}"
+    running = submitted()
+    controller.tick()
+    start(controller, node)
+    queued = submitted()
+    assert admin_client.patch(account, json={"is_active": False}).status_code == 200
+    for _ in range(2):
+        controller.tick()
+    assert len(node.poll()) == 1, "what runs goes on, and there is a free slot"
+    waiting = trial_of(queued)
+    assert waiting["state"] == "QUEUED"
+    assert "The account of its owner member is deactivated" in waiting["pending_reason"]
+    assert [p["code"] for p in waiting["pending_parts"]] == [
+        "pending.owner_deactivated", "help.owner_deactivated",
+    ]  # fmt: skip
+    (item,) = viewer_client.get("/api/v1/queue").json()["items"]
+    assert item["pending_reason"] == waiting["pending_reason"]
+    assert admin_client.patch(account, json={"is_active": True}).status_code == 200
+    controller.tick()
+    assert len(node.poll()) == 2
+    assert trial_of(running)["state"] == "RUNNING"

@@ -1,4 +1,5 @@
-"""Experiments that start only after others have ended (`after` of the document). Pure."""
+"""Experiments that start only after others have ended (`after` of the document), or not while their owner's account is
+deactivated. Pure."""
 
 from __future__ import annotations
 
@@ -37,10 +38,12 @@ class Dependency:
 
 @dataclass(frozen=True, kw_only=True)
 class DependentExperiment:
-    """An experiment that waits for others."""
+    """An experiment that waits for others, or for its owner's account."""
 
     id: int
-    dependencies: tuple[Dependency, ...]
+    dependencies: tuple[Dependency, ...] = ()
+    deactivated_owner: str = ""
+    """User name of its owner if it waits for that account alone."""
     told: frozenset[str] = frozenset()
     """Reasons in English that its waiting trials show."""
 
@@ -76,6 +79,11 @@ def decide_dependencies(waiting: Sequence[DependentExperiment]) -> list[Dependen
     """Return what follows for each experiment from the states of those it waits for."""
     decisions: list[DependencyDecision] = []
     for experiment in waiting:
+        if experiment.deactivated_owner:
+            why = owner_deactivated(experiment.deactivated_owner)
+            if experiment.told - {why.english}:
+                decisions.append(TellDependent(experiment_id=experiment.id, reason=why))
+            continue
         lost = why_never(experiment.dependencies)
         if lost is not None:
             decisions.append(CancelDependent(experiment_id=experiment.id, reason=lost))
@@ -102,6 +110,12 @@ def why_never(dependencies: Sequence[Dependency]) -> str | None:
                 f"{state}"
             )
     return None
+
+
+def owner_deactivated(owner: str) -> Message:
+    """Return why trials wait whose owner has left: nobody would look at them, or answer for what they use."""
+    reason = Message("pending.owner_deactivated", owner=owner)
+    return Message("all.advised", reason=reason, advice=Message("help.owner_deactivated"))
 
 
 def waiting_for(unmet: Sequence[Dependency]) -> Message:

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
 from muster.document.experiment import AfterSection
 from muster_server.db.engine import touch
-from muster_server.db.models import ExperimentRow, TrialRow
+from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
 from muster_server.domain.lifecycle.dependencies import (
     CancelDependent,
     Dependency,
@@ -40,15 +40,37 @@ _WAITING = (
     )
     .order_by(ExperimentRow.id)
 )
-ANY_DEPENDENT = _WAITING.order_by(None).exists()
-"""Whether an experiment waits for another one."""
+_OWNERLESS = (
+    select(ExperimentRow.id, UserRow.username, TrialRow.pending_reason)
+    .join(UserRow, UserRow.id == ExperimentRow.owner_id)
+    .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
+    .join(TrialRow, TrialRow.experiment_id == ExperimentRow.id)
+    .where(
+        UserRow.is_active.is_(False),
+        TrialRow.state == TrialState.QUEUED,
+        TrialRow.is_external.is_(False),
+        # Its trials say what is in the way first.
+        ExperimentRow.waits_for.is_(None),
+        ProjectRow.exhausted_reason == "",
+    )
+    .distinct()
+)
+ANY_DEPENDENT = or_(_WAITING.order_by(None).exists(), _OWNERLESS.exists())
+"""Whether an experiment waits for another one, or for its owner's account."""
 
 
 def load_dependents(session: Session) -> tuple[DependentExperiment, ...]:
-    """Return the experiments that wait for others, with the states of those."""
+    """Return the experiments that wait for others, with the states of those, or for their owner's account."""
+    ownerless: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for id_, owner, reason in session.execute(_OWNERLESS):
+        ownerless[id_, owner].add(reason)
+    held = tuple(
+        DependentExperiment(id=id_, deactivated_owner=owner, told=frozenset(reasons))
+        for (id_, owner), reasons in sorted(ownerless.items())
+    )
     rows = session.execute(_WAITING).all()
     if not rows:
-        return ()
+        return held
     states = _states(session, [entry["experiment"] for _, waits in rows for entry in waits])
     told: dict[int, set[str]] = defaultdict(set)
     for experiment_id, reason in session.execute(
@@ -58,7 +80,7 @@ def load_dependents(session: Session) -> tuple[DependentExperiment, ...]:
         .distinct()
     ):
         told[experiment_id].add(reason)
-    return tuple(
+    return held + tuple(
         DependentExperiment(
             id=experiment_id,
             dependencies=_dependencies(waits, states),

@@ -81,11 +81,16 @@ _NOT_YET = (
     select(TrialRow.id)
     .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
     .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
+    .outerjoin(UserRow, UserRow.id == ExperimentRow.owner_id)
     .where(
         TrialRow.state == TrialState.QUEUED,
         TrialRow.is_external.is_(False),
         ExperimentRow.desired == "run",
-        or_(ProjectRow.exhausted_reason != "", ExperimentRow.waits_for.is_not(None)),
+        or_(
+            ProjectRow.exhausted_reason != "",
+            ExperimentRow.waits_for.is_not(None),
+            UserRow.is_active.is_(False),
+        ),
     )
     .order_by(TrialRow.id)
 )

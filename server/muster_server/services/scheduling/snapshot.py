@@ -21,6 +21,7 @@ from muster_server.db.models import (
     ProjectRow,
     TrialOutputsRow,
     TrialRow,
+    UserRow,
 )
 from muster_server.db.raw import RawQuery, RawRow
 from muster_server.domain.scheduling import (
@@ -105,9 +106,11 @@ _OPEN = (
         ExperimentRow.priority,
     )
     .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
-    .where(_MAY_RUN, ProjectRow.exhausted_reason == "")
+    .outerjoin(UserRow, UserRow.id == ExperimentRow.owner_id)
+    .where(_MAY_RUN, ProjectRow.exhausted_reason == "", UserRow.is_active.is_not(False))
 )
-"""Experiments whose trials may be placed: not those of a project whose budget is used up."""
+"""Experiments whose trials may be placed: not those of a project whose budget is used up, nor of somebody whose
+account is deactivated."""
 
 _IS_QUEUED = and_(
     TrialRow.state == TrialState.QUEUED, TrialRow.desired == "run", TrialRow.is_external.is_(False)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from muster_server.db.engine import touch
 from muster_server.db.models import ScimUserRow, UserRow
 from muster_server.domain.accounts import AccountKind, account_problem
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
@@ -146,6 +147,7 @@ def update_user(
         if is_active:
             _reopen(session, user)
         user.is_active = changes["is_active"] = is_active
+        touch(session, "loops")  # what they have queued waits, or may start
     if changes:  # of rights
         auth.end_all_sessions(session, user_id)
         if not (user.is_active and user.role == "admin"):
