@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -139,3 +140,11 @@ class Departure:
             return None
         log.info("leaving", stage=stage, reason=reason, num_open=reply.num_open)
         return reply
+
+
+async def until(condition: Callable[[], bool], *, timeout_s: float) -> None:
+    """Wait for a condition that shows on disk only, so no event announces it."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            while not condition():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)

@@ -28,7 +28,7 @@ from muster_agent.client import (
     SessionSuperseded,
     persistently,
 )
-from muster_agent.departure import Departure, Tenancy
+from muster_agent.departure import Departure, Tenancy, until
 from muster_agent.housekeeping import Housekeeping
 from muster_agent.jobs.allocations import Allocation
 from muster_agent.machine import Machine
@@ -673,17 +673,17 @@ class Agent:
                 for a in running
             )
 
-        await _until(are(lambda a: a.has_ended), timeout_s=patience_s)
+        await until(are(lambda a: a.has_ended), timeout_s=patience_s)
         if not has_lifeline:
             # Nobody comes back to a pilot's home: while the server is away, it stays as long as it may.
             last_word_s = self._departure.last_word_s() if is_pilot else 0.0
             upload_s = max(SHUTDOWN_UPLOAD_S, last_word_s)
-            await _until(are(lambda a: a.is_delivered), timeout_s=upload_s)
+            await until(are(lambda a: a.is_delivered), timeout_s=upload_s)
         if is_pilot:
             if self._outputs is not None and not has_lifeline:
                 # Nobody comes back to this home: what its jobs wrote is kept now or never.
                 wait_s = self._departure.grace_s(OUTPUTS_WAIT_S)
-                await _until(lambda: is_all_reported(self._settings.home), timeout_s=wait_s)
+                await until(lambda: is_all_reported(self._settings.home), timeout_s=wait_s)
             self._is_gone = True
             await self._departure.announce("gone", reason)
 
@@ -694,14 +694,6 @@ class Agent:
                 return True
             await asyncio.sleep(TELL_AGAIN_S if running else 0.0)
         return False
-
-
-async def _until(condition: Callable[[], bool], *, timeout_s: float) -> None:
-    """Wait for a condition that shows on disk only, so no event announces it."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(timeout_s):
-            while not condition():  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
 
 
 def _plain(message: wire.Rendezvous | wire.ProfileOrder | wire.ShardOrders | None) -> object:

@@ -14,16 +14,21 @@ import re
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import func, select
+from sqlalchemy.exc import DBAPIError
 
 from . import clock
+from .check import reason_of
 from .db.copying import copy_rows, follow, snapshot
 from .db.engine import Database
+from .db.failures import is_unavailable
 from .db.migrations import current_revision, head_revision, known_revisions, upgrade
 from .db.models import Base
 from .db.tables import SchemaMismatch, migrate
@@ -33,6 +38,10 @@ from .services.lifecycle.restoring import settle
 VALUED = ("users", "experiments", "nodes")
 """Tables with valuable rows: a database that has any is not overwritten."""
 
+
+T = TypeVar("T")
+PATIENCE_S = 30.0
+"""Seconds for which a backup waits for a database that restarts or has no connection left."""
 
 SCHEDULED = re.compile(r"muster-\d{8}T\d{6}Z\.db")
 """Names of the backups that `back_up_into` makes, whose order is that of their times."""
@@ -94,6 +103,23 @@ def back_up_into(
         ]:
             old.unlink()
     return target, contents
+
+
+def patiently(work: Callable[[], T], say: Callable[[str], None]) -> T:
+    """Return what a function returns; try it again for PATIENCE_S while the database restarts or has no
+    connection left, which `say` is told once."""
+    until = time.monotonic() + PATIENCE_S
+    has_said = False
+    while True:
+        try:
+            return work()
+        except DBAPIError as error:
+            if not is_unavailable(error) or time.monotonic() > until:
+                raise
+            if not has_said:
+                say(f"{reason_of(error)} (trying again for {PATIENCE_S:g} s)")
+            has_said = True
+        time.sleep(1)
 
 
 def verify(backup: Path, policy: LifecyclePolicy) -> Contents:

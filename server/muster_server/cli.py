@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO
 
 from . import longlived
 
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
     from .settings import Settings
     from .telemetry.process import ControllerTelemetry, WorkerTelemetry
 
-T = TypeVar("T")
 OK, FAILED, USAGE = 0, 1, 2
-BACKUP_PATIENCE_S = 30.0
-"""Seconds for which a backup waits for a database that restarts or has no connection left."""
 
 
 class CommandError(Exception):
@@ -252,7 +249,7 @@ def _backup(args: argparse.Namespace) -> int:
 def _back_up_once(args: argparse.Namespace) -> int:
     settings = _settings()
     from . import clock
-    from .backup import BackupError, back_up, back_up_into
+    from .backup import BackupError, back_up, back_up_into, patiently
     from .db.migrations import current_revision, head_revision
     from .services.checkpoints.storages import files_elsewhere
     from .services.core.liveness import backup_made
@@ -261,6 +258,10 @@ def _back_up_once(args: argparse.Namespace) -> int:
     if is_piped and (args.keep is not None or sys.stdout.isatty()):
         raise CommandError("-: writes one backup into a pipe, such as `| gpg -e -r NAME > FILE`")
     elsewhere: list[str] = []
+
+    def say(text: str) -> None:
+        _print(text, to=sys.stderr)
+
     with (
         _explained(settings),
         _database(settings) as database,
@@ -270,11 +271,12 @@ def _back_up_once(args: argparse.Namespace) -> int:
             file = Path(folder) / "backup.db"
         try:
             if args.keep is None:
-                done = _patiently(lambda: back_up(database, file))
+                done = patiently(lambda: back_up(database, file), say)
             else:
                 folder_of_all = file
-                file, done = _patiently(
-                    lambda: back_up_into(database, folder_of_all, keep=args.keep, now=clock.now())
+                file, done = patiently(
+                    lambda: back_up_into(database, folder_of_all, keep=args.keep, now=clock.now()),
+                    say,
                 )
         except BackupError as error:
             raise CommandError(str(error)) from None
@@ -294,30 +296,6 @@ def _back_up_once(args: argparse.Namespace) -> int:
     for one in elsewhere:
         _print(f"not in it: {one}", to=to)
     return OK
-
-
-def _patiently(work: Callable[[], T]) -> T:
-    """Return what a function returns; try it again for BACKUP_PATIENCE_S while the database restarts or
-    has no connection left."""
-    from sqlalchemy.exc import DBAPIError
-
-    from .check import reason_of
-    from .db.failures import is_unavailable
-
-    until = time.monotonic() + BACKUP_PATIENCE_S
-    has_said = False
-    while True:
-        try:
-            return work()
-        except DBAPIError as error:
-            if not is_unavailable(error) or time.monotonic() > until:
-                raise
-            if not has_said:
-                _print(
-                    f"{reason_of(error)} (trying again for {BACKUP_PATIENCE_S:g} s)", to=sys.stderr
-                )
-            has_said = True
-        time.sleep(1)
 
 
 def _verify_backup(args: argparse.Namespace) -> int:

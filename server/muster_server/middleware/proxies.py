@@ -1,4 +1,4 @@
-"""Whose X-Forwarded-* headers are believed: they are claims of the caller unless a proxy of ours wrote them."""
+"""Take X-Forwarded-* headers from proxies of ours alone: from anybody else they are claims."""
 
 from __future__ import annotations
 
