@@ -27,6 +27,10 @@ from muster.measure.windows import (
 )
 from muster.timeline.activities import Activity, CollectiveInfo
 
+# torch 2.12 says so at the first profile of a process, whatever is profiled.
+pytestmark = pytest.mark.filterwarnings("ignore:.*Profiler clears events")
+
+
 MS = 1_000_000
 spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=8)
 
