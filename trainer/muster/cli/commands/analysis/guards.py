@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from ...absent import server
+from ...group import CommandSet
 from ...output import console, escape, printed_json
 from ...sending import read_document
 from ...trials import TrialArgument, find_trial
 
-app = typer.Typer(help="Guards: rules on metrics that act.", no_args_is_help=True)
+app = CommandSet(help="Guards: rules on metrics that act.", no_args_is_help=True)
 
 
 @app.callback()
