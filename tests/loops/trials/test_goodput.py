@@ -14,11 +14,10 @@ from muster.wire import (
     CheckpointRecord,
     MetricsRecord,
     SeriesPoints,
-    StateRecord,
     WorkerRecord,
     encode_number,
 )
-from muster_server.db.models import LedgerDayRow, LedgerRow
+from muster_server.db.models import LedgerDayRow, LedgerRow, NodeSampleRow
 from muster_server.domain.goodput.ledger import CLASSES
 from muster_server.services.goodput.updating import update_due
 
@@ -74,7 +73,7 @@ class Played:
         self.at(seconds)
         self.node.beat()
 
-    def begin(self, placed_s, started_s):
+    def begin(self, placed_s, started_s, worker=WORKER):
         self.move(placed_s)
         self.controller.tick()
         allocation_id = self.node.only().spec.allocation_id
@@ -82,7 +81,7 @@ class Played:
         self.node.get_ready(allocation_id)
         self.controller.tick()
         self.node.state(allocation_id, "STARTING")
-        self.node.send(allocation_id, WORKER)
+        self.node.send(allocation_id, worker)
         self.node.state(allocation_id, "RUNNING")
         self.controller.tick()
         return allocation_id
@@ -267,19 +266,39 @@ def test_what_was_spent_outlives_its_experiment_and_can_be_charged(
 
 def test_a_state_that_nothing_is_known_of_is_not_guessed(played, submit, show, at, count):
     experiment_id = submit(slots=1)
-    played.at(0)
-    played.controller.tick()
-    allocation_id = played.node.only().spec.allocation_id
-    at(10)
-    played.node.get_ready(allocation_id)
-    played.controller.tick()
     silent = WorkerRecord(**{**vars(WORKER), "reports": False})
-    played.node.send(allocation_id, StateRecord(observed="STARTING"), silent)
-    played.node.state(allocation_id, "RUNNING")
-    played.controller.tick()
+    allocation_id = played.begin(0, 10, silent)
     played.end(allocation_id, "success", 100, 100)
     at(100)
     count(100)
     found = ledger(show, experiment_id)
     assert found["classes"]["unmeasured"] == pytest.approx(90, abs=0.5)
     assert found["headline"].startswith("Unknown: 90% of its slot time has no measured steps.")
+
+
+@pytest.mark.parametrize("use_pct", [(0, 0), (0, 40)])
+def test_slots_whose_gpus_do_nothing_are_idle(
+    controller, agent, submit, show, at, database, use_pct
+):
+    at(0)
+    played = Played(controller, agent(slots=2, slot_type="cuda"), at)
+    experiment_id = submit(slots=2, slot_type="cuda")
+    silent = WorkerRecord(**{**vars(WORKER), "reports": False})
+    allocation_id = played.begin(0, 10, silent)
+    with database.transaction() as session:
+        for no in range(10):
+            gpus = [
+                {"index": i, "use_pct": pct} for i, pct in enumerate(use_pct if no < 5 else (0, 1))
+            ]
+            session.add(
+                NodeSampleRow(
+                    node_id=played.node.node_id,
+                    at=BEGAN + dt.timedelta(seconds=15 + no),
+                    usage={"gpus": gpus},
+                )
+            )
+    played.end(allocation_id, "success", 110, 110)
+    classes = ledger(show, experiment_id)["classes"]
+    idle = 200 if max(use_pct) < 5 else 100
+    assert classes["idle"] == pytest.approx(idle, abs=1)
+    assert classes.get("unmeasured", 0) == pytest.approx(200 - idle, abs=1)

@@ -366,8 +366,9 @@ class AttemptHistory:
     end: End
     is_measured: bool
     """Whether its workers report steps, so that time without one is its start."""
-    is_idle: bool = False
-    """No device of it was used, as far as sampled; asked where no step was measured."""
+    idle_share: float = 0.0
+    """Share of the samples, 0 to 1, in which no device of it was used; 0 where none was sampled. It counts
+    where no step was measured."""
     restore_s: float = 0.0
     """Seconds in which it loaded a checkpoint before its first step."""
     is_last_step: bool = False
@@ -398,7 +399,8 @@ def account(history: AttemptHistory, tally: Tally, *, now: dt.datetime) -> Ledge
     elif not tally.num_rows:
         noticed = min(max(noticed, started), held.until)
         unknown = TimeClass.STARTING if history.is_measured else TimeClass.UNMEASURED
-        pieces.append((noticed, TimeClass.IDLE if history.is_idle else unknown))
+        pieces.append((noticed - history.idle_share * (noticed - started), unknown))
+        pieces.append((noticed, TimeClass.IDLE))
     else:
         begun = tally.begun_s or started
         pieces.append((max(started, begun - history.restore_s), TimeClass.STARTING))

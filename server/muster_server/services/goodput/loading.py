@@ -21,6 +21,7 @@ from muster_server.db.models import (
     ExperimentRow,
     LedgerRow,
     ModelVersionRow,
+    NodeSampleRow,
     TrialRow,
     WorkerRow,
 )
@@ -56,6 +57,10 @@ from ..metrics.curves import CurveSegment
 ROWS_MAX = 100 * ledger.BLOCK_ROWS
 """Rows that are read at once."""
 _ROWS_BEFORE = 20
+SAMPLES_MAX = 1_000
+"""Newest samples of a node that are looked at."""
+IDLE_BELOW_PCT = 5.0
+"""Use of a device below which it does nothing for its job."""
 RESTORE = "time/restore_ms"
 _ENDS = {
     AttemptState.SUCCEEDED: End.ITSELF,
@@ -120,6 +125,7 @@ def account(
         noticed_at=_noticed_at(session, trial, attempt, workers),
         end=_ENDS.get(attempt.state, End.REQUEST if attempt.yield_at else End.NONE),
         is_measured=any(worker.reports for worker in workers),
+        idle_share=_idle_share(session, allocations) if not series else 0.0,
         restore_s=_restore_s(session, trial.id, attempt.no),
         is_last_step=trial.num_steps_planned is not None
         and tally.last_step >= trial.num_steps_planned,
@@ -191,6 +197,31 @@ def _start_step(session: Session, attempt: AttemptRow, is_built_in: bool) -> int
     return start_step(
         resume_step=attempt.resume_step, first_logged_step=logged, is_built_in=is_built_in
     )
+
+
+def _idle_share(session: Session, allocations: Sequence[AllocationRow]) -> float:
+    """Return the share of the newest samples in which no GPU of an attempt was used; 0 without GPUs."""
+    num = num_idle = 0
+    for allocation in allocations:
+        if allocation.spec.get("slot_type") == "cpu":
+            continue
+        samples = session.scalars(
+            select(NodeSampleRow.usage)
+            .where(
+                NodeSampleRow.node_id == allocation.node_id,
+                NodeSampleRow.at >= allocation.created_at,
+                *([NodeSampleRow.at <= allocation.ended_at] if allocation.ended_at else []),
+            )
+            .order_by(NodeSampleRow.at.desc())
+            .limit(SAMPLES_MAX)
+        )
+        for usage in samples:
+            gpus = [g for g in usage.get("gpus") or () if g.get("index") in allocation.slots]
+            use = [g["use_pct"] for g in gpus if g.get("use_pct") is not None]
+            if use:
+                num += 1
+                num_idle += max(use) < IDLE_BELOW_PCT
+    return num_idle / num if num else 0.0
 
 
 def _later(session: Session, attempt: AttemptRow, is_built_in: bool) -> list[LaterAttempt]:
