@@ -21,6 +21,7 @@ from muster_server.db.models import (
     TrialRow,
     UserRow,
 )
+from muster_server.db.queries.metrics import chunked
 from muster_server.domain.goodput.ledger import (
     CLASSES,
     LOST,
@@ -197,42 +198,36 @@ def cluster_goodput(
     """Return the sums of the last `days` days (UTC), today included."""
     since = now.date() - dt.timedelta(days=days - 1)
     where = [LedgerDayRow.day >= since, *_filters(project, pool, user)]
-    of_day = session.execute(
-        select(LedgerDayRow.day, *_SUMS, _COST)
+    key = {
+        "project": LedgerDayRow.project_id,
+        "pool": LedgerDayRow.pool,
+        "user": LedgerDayRow.owner_id,
+    }[by]
+    # One look at the rows; what is shown are sums of these, of which there are few.
+    price = LedgerDayRow.price_per_slot_hour
+    rows = session.execute(
+        select(LedgerDayRow.day, key.label("key"), price.label("price"), *_SUMS)
         .where(*where)
-        .group_by(LedgerDayRow.day)
+        .group_by(LedgerDayRow.day, key, price)
         .order_by(LedgerDayRow.day)
     ).all()
-    key: Any = {
-        "project": select(ProjectRow.name)
-        .where(ProjectRow.id == LedgerDayRow.project_id)
-        .scalar_subquery(),
-        "pool": LedgerDayRow.pool,
-        "user": select(UserRow.username)
-        .where(UserRow.id == LedgerDayRow.owner_id)
-        .scalar_subquery(),
-    }[by]
-    column = {"project": "project_id", "pool": "pool", "user": "owner_id"}[by]
-    groups = session.execute(
-        select(func.max(key).label("name"), *_SUMS, _COST, func.sum(_HELD).label("held"))
-        .where(*where)
-        .group_by(getattr(LedgerDayRow, column))
-        .order_by(func.sum(_HELD).desc())
-    ).all()
-    totals = summed(_sums(row) for row in of_day)
-    cost = sum(row.cost or 0.0 for row in of_day)
+    by_day: dict[dt.date, dict[str, float]] = {}
+    by_key: dict[Any, dict[str, float]] = {}
+    totals: dict[str, float] = {}
+    for row in rows:
+        sums = _sums(row)
+        costs = {_cost_of(name): value * row.price / 3600.0 for name, value in sums.items()}
+        for found in (
+            by_day.setdefault(row.day, {}),
+            by_key.setdefault(row.key, {}),
+            totals,
+        ):
+            _add(found, sums)
+            _add(found, costs)
+    names = _names(session, by, by_key)
     whole = allocated_s(totals)
     losses = sorted((k for k in LOST if totals.get(k)), key=lambda k: -totals[k])[:LOSSES_MAX]
-    costs = session.execute(
-        select(
-            *(
-                func.sum(
-                    getattr(LedgerDayRow, str(k)) * LedgerDayRow.price_per_slot_hour / 3600.0
-                ).label(str(k))
-                for k in LOST
-            )
-        ).where(*where)
-    ).one()
+    largest = sorted(by_key.items(), key=lambda item: -allocated_s(item[1]))
     said = headline(totals, num_restarts=None)
     return GoodputOut(
         days=days,
@@ -242,41 +237,61 @@ def cluster_goodput(
         ),
         currency=currency,
         allocated_s=whole,
-        cost=cost,
+        cost=_cost(totals),
         classes=_only(totals, CLASSES),
         parts=_only(totals, PARTS),
         headline=None if said is None else said.english,
         headline_parts=_parts(said),
         losses=[
             LossOut(
-                kind=k,
-                slot_s=totals[k],
-                share=totals[k] / whole,
-                cost=getattr(costs, str(k)) or 0.0,
+                kind=kind,
+                slot_s=totals[kind],
+                share=totals[kind] / whole,
+                cost=totals[_cost_of(kind)],
             )
-            for k in losses
+            for kind in losses
         ],
         groups=[
             GoodputGroupOut(
-                name=row.name or "",
-                allocated_s=row.held,
-                cost=row.cost or 0.0,
-                classes=_only(_sums(row), CLASSES),
-                parts=_only(_sums(row), PARTS),
+                name=names.get(key, ""),
+                allocated_s=allocated_s(sums),
+                cost=_cost(sums),
+                classes=_only(sums, CLASSES),
+                parts=_only(sums, PARTS),
             )
-            for row in groups[:GROUPS_MAX]
+            for key, sums in largest[:GROUPS_MAX]
         ],
-        num_groups=len(groups),
+        num_groups=len(largest),
         trend=[
-            GoodputDayOut(
-                day=row.day,
-                allocated_s=allocated_s(_sums(row)),
-                classes=_only(_sums(row), CLASSES),
-            )
-            for row in of_day
+            GoodputDayOut(day=day, allocated_s=allocated_s(sums), classes=_only(sums, CLASSES))
+            for day, sums in by_day.items()
         ],
         trials=_losing(session, where),
     )
+
+
+def _add(to: dict[str, float], more: Mapping[str, float]) -> None:
+    for name, value in more.items():
+        to[name] = to.get(name, 0.0) + value
+
+
+def _cost_of(name: str) -> str:
+    return f"cost of {name}"
+
+
+def _cost(sums: Mapping[str, float]) -> float:
+    return sum(sums.get(_cost_of(kind), 0.0) for kind in CLASSES)
+
+
+def _names(session: Session, by: By, keys: Iterable[Any]) -> dict[Any, str]:
+    """Return the names of projects, pools or people; those that are gone are missing."""
+    if by == "pool":
+        return {key: key for key in keys}
+    table, name = (ProjectRow, ProjectRow.name) if by == "project" else (UserRow, UserRow.username)
+    found: dict[Any, str] = {}
+    for some in chunked(key for key in keys if key is not None):
+        found.update(session.execute(select(table.id, name).where(table.id.in_(some))).all())
+    return found
 
 
 def slot_seconds_of_days(session: Session, *, days: int, now: dt.datetime) -> dict[str, float]:
