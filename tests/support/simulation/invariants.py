@@ -7,8 +7,13 @@ import json
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from sqlalchemy import select
+
 from muster import wire
+from muster_server import clock
+from muster_server.db.models import AllocationRow, AttemptRow
 from muster_server.db.queries.metrics_codec import decode_batch
+from muster_server.domain.goodput.ledger import allocated_s, summed
 from muster_server.domain.lifecycle.avoidance import AVOID_S
 from muster_server.domain.states import (
     TERMINAL_ATTEMPT,
@@ -19,6 +24,7 @@ from muster_server.domain.states import (
     RetryClass,
     Termination,
 )
+from muster_server.services.goodput.loading import account
 from muster_server.services.metrics import series as metrics_series
 
 from .shim import METRIC
@@ -112,6 +118,7 @@ def judge(world: World) -> None:
     _every_log_is_whole(world)
     _no_gang_is_mixed(world)
     _budgets_are_exact(world)
+    _every_ledger_closes(world)
     _every_change_has_its_event(world)
 
 
@@ -327,6 +334,29 @@ _EVENTS = {
     "node.state": "node",
     "node.registered": "node",
 }
+
+
+def _every_ledger_closes(world: World) -> None:
+    """Every slot-second that an attempt held is in one class, none of them below 0."""
+    with world.database.read() as session:
+        for attempt in session.scalars(select(AttemptRow).order_by(AttemptRow.id)):
+            allocations = session.scalars(
+                select(AllocationRow).where(AllocationRow.attempt_id == attempt.id)
+            ).all()
+            held = sum(
+                len(a.slots) * max((a.ended_at - a.created_at).total_seconds(), 0.0)
+                for a in allocations
+                if a.ended_at is not None
+            )
+            found = account(session, attempt, None, now=clock.now())
+            totals = summed(found.days.values()) if found is not None else {}
+            if abs(allocated_s(totals) - held) > 1e-3 + 5e-3 * held:
+                world.violation(
+                    f"attempt {attempt.no} of trial {attempt.trial_id} held {held:.3f} slot-seconds, and "
+                    f"its ledger says {totals}"
+                )
+            elif any(value < 0 for value in totals.values()):
+                world.violation(f"the ledger of attempt {attempt.id} says {totals}")
 
 
 def _every_change_has_its_event(world: World) -> None:
