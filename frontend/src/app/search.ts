@@ -1,7 +1,7 @@
 /** What the address of each page holds behind the question mark; what cannot be read is left out. */
 import type { CheckpointState } from "../api/queries";
 import { type ChartSearch, chartSearch } from "../charts/chartSearch";
-import { startOf } from "../lib/forking";
+import { overrideOf, startOf } from "../lib/forking";
 import { EXPERIMENT_STATES } from "../lib/states";
 
 const isOn = (value: unknown): true | undefined => (value === true || value === "true" ? true : undefined);
@@ -258,8 +258,9 @@ export const compareSearch = (search: Record<string, unknown>): CompareSearch =>
 
 export const submitSearch = (
   search: Record<string, unknown>,
-): { from?: number; start?: string; template?: string } => ({
+): { from?: number; start?: string; template?: string; set?: string } => ({
   from: positive(search["from"]),
+  set: overrideOf(text(search["set"])),
   start: startOf(text(search["start"])) === "" ? undefined : text(search["start"]),
   template: text(search["template"]),
 });

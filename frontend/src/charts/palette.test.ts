@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
 
+import { CLASS_COLORS } from "../common/goodput/pieces";
 import { lineOfRun, lineStyle, type Palette, SERIES_ORDER } from "./palette";
 
 const SOURCES = path.resolve(import.meta.dirname, "..");
@@ -93,6 +94,15 @@ describe.each(["light", "dark"] as const)("the %s theme", (scheme) => {
     );
     expect(Math.min(...distances)).toBeGreaterThan(scheme === "light" ? 16 : 13);
     for (const hex of series) expect(contrast(hex, token("--bg"))).toBeGreaterThan(3);
+  });
+
+  test.each(Object.keys(VISIONS))("neighbouring classes of goodput differ for %s vision", (name) => {
+    const colors = Object.values(CLASS_COLORS).map((color) => token(color.slice("var(".length, -1)));
+    const shown = colors.map((hex) => seen(hex, VISIONS[name] ?? []));
+    const distances = shown
+      .slice(1)
+      .map((one, at) => Math.hypot(...one.map((value, axis) => value - (shown[at]?.[axis] ?? 0))));
+    expect(Math.min(...distances)).toBeGreaterThan(10);
   });
 
   test("text can be read on every surface", () => {

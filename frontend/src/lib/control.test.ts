@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { draftOf, parseDraft } from "./budget";
-import { asOverride, forkFrom, startOf } from "./forking";
+import { asOverride, forkFrom, overrideOf, startOf } from "./forking";
 
 test("a budget survives the form", () => {
   const limit = {
@@ -52,4 +52,7 @@ test("what a fork starts from is in the address and in an override", () => {
     'from={"experiment":12,"pick":"best","load":"weights"}',
   ]);
   expect(forkFrom(12, 57, "all")).toEqual({ checkpoint: 57, pick: "latest", load: "all" });
+  expect(overrideOf('checkpoints.every={"steps":120}')).toBe('checkpoints.every={"steps":120}');
+  for (const no of [undefined, "seed", "=1", "a..b=1", `seed=${"1".repeat(501)}`])
+    expect(overrideOf(no)).toBeUndefined();
 });

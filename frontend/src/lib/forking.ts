@@ -12,6 +12,11 @@ export function startOf(text: string | undefined): Start {
   return text !== undefined && Number.isInteger(id) && id > 0 ? id : "";
 }
 
+/** One override that a link to the submit page may bring along: path=value. */
+export function overrideOf(text: string | undefined): string | undefined {
+  return text !== undefined && /^\w+(\.\w+)*=.{1,500}$/.test(text) ? text : undefined;
+}
+
 /** null: from nothing, or what the document says. */
 export function forkFrom(experimentId: number, start: Start, load: Load): From | null {
   if (start === "") return null;

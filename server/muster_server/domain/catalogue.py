@@ -381,10 +381,10 @@ SENTENCES: Mapping[str, str] = {
         "Counts and bytes of collectives come from torch's flight recorder: {steps:step}."
     ),
     # Where slot-seconds went.
-    "goodput.lost": "{pct}% of its slot time moved no training forward.",
-    "goodput.nothing_lost": "{pct}% of its slot time was lost.",
+    "goodput.lost": "{pct}% of the slot time moved no training forward.",
+    "goodput.nothing_lost": "{pct}% of the slot time was lost.",
     "goodput.unmeasured": (
-        "Unknown: {pct}% of its slot time has no measured steps. Steps are measured with PyTorch, or with "
+        "Unknown: {pct}% of the slot time has no measured steps. Steps are measured with PyTorch, or with "
         "`muster.log`."
     ),
     "goodput.preparing": "{pct}% went into preparing nodes: environment, image, code and checks.",

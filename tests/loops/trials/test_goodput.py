@@ -143,7 +143,7 @@ def test_a_training_that_failed_once_has_each_second_in_its_class(
     assert [a["kept_step"] for a in found["attempts"]] == [80, None]
     assert found["attempts"][0]["queued_s"] == pytest.approx(10, abs=0.5)
     assert found["headline"] == (
-        "42% of its slot time moved no training forward. 15% went into preparing nodes: environment, "
+        "42% of the slot time moved no training forward. 15% went into preparing nodes: environment, "
         "image, code and checks. 12% passed before the first step: imports, rendezvous, loading and "
         "compiling."
     )
@@ -273,7 +273,7 @@ def test_a_state_that_nothing_is_known_of_is_not_guessed(played, submit, show, a
     count(100)
     found = ledger(show, experiment_id)
     assert found["classes"]["unmeasured"] == pytest.approx(90, abs=0.5)
-    assert found["headline"].startswith("Unknown: 90% of its slot time has no measured steps.")
+    assert found["headline"].startswith("Unknown: 90% of the slot time has no measured steps.")
 
 
 @pytest.mark.parametrize("use_pct", [(0, 0), (0, 40)])

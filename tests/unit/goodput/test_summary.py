@@ -24,25 +24,25 @@ FACTS = SavingFacts(
     ("totals", "restarts", "expected"),
     [
         ({}, 0, None),
-        ({"productive": 1000.0}, 0, "0% of its slot time was lost."),
-        ({"productive": 996.0, "stopping": 4.0}, 0, "0.4% of its slot time was lost."),
+        ({"productive": 1000.0}, 0, "0% of the slot time was lost."),
+        ({"productive": 996.0, "stopping": 4.0}, 0, "0.4% of the slot time was lost."),
         (
             {"productive": 690.0, "repeated": 220.0, "starting": 60.0, "stopping": 30.0},
             3,
-            "31% of its slot time moved no training forward. 22% were steps that had to be repeated "
+            "31% of the slot time moved no training forward. 22% were steps that had to be repeated "
             "after 3 restarts. 6% passed before the first step: imports, rendezvous, loading and "
             "compiling.",
         ),
         (
             {"productive": 780.0, "repeated": 220.0},
             None,
-            "22% of its slot time moved no training forward. 22% were steps that had to be repeated "
+            "22% of the slot time moved no training forward. 22% were steps that had to be repeated "
             "after a restart.",
         ),
         (
             {"unmeasured": 600.0, "abandoned": 400.0},
             0,
-            "Unknown: 60% of its slot time has no measured steps. Steps are measured with PyTorch, or "
+            "Unknown: 60% of the slot time has no measured steps. Steps are measured with PyTorch, or "
             "with `muster.log`.",
         ),
     ],

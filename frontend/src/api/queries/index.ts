@@ -5,6 +5,7 @@ export * from "./checkpoints";
 export * from "./cluster";
 export * from "./deployments";
 export * from "./experiments";
+export * from "./goodput";
 export * from "./media";
 export * from "./models";
 export * from "./outputs";

@@ -10,11 +10,14 @@ import layout from "../../components/layout.module.css";
 /** What the new experiment starts from, and what it takes over beside the document. */
 export function ForkBar({
   experiment,
+  set,
   start,
   load,
   onLoad,
 }: {
   experiment: ExperimentDetail;
+  /** An override that the link to this page has added. */
+  set: string | undefined;
   start: Start;
   load: Load;
   onLoad: (load: Load) => void;
@@ -52,6 +55,11 @@ export function ForkBar({
       {experiment.overrides.length > 0 ? (
         <p className={`${layout["text"]} ${layout["anywhere"]}`}>
           {t("fork.overrides")} <span className="mono">{experiment.overrides.join("  ")}</span>
+        </p>
+      ) : null}
+      {set ? (
+        <p className={`${layout["text"]} ${layout["anywhere"]}`} data-testid="fork-set">
+          {t("fork.set")} <span className="mono">{set}</span>
         </p>
       ) : null}
     </div>

@@ -33,10 +33,11 @@ const DocumentForm = lazy(async () => ({ default: (await import("./editor")).Doc
 const usesCode = (document: string): boolean => /(^|[\s{,])["']?(entrypoint|path)["']?\s*:/m.test(document);
 const DRAFT = "draft";
 const NO_ERRORS: FieldError[] = [];
+const NO_OVERRIDES: string[] = [];
 
 export function Submit() {
   const { t } = useTranslation();
-  const { from, start: startText, template } = useSearch({ from: "/app/submit" });
+  const { from, start: startText, template, set } = useSearch({ from: "/app/submit" });
   const code = useCode();
   const { source, document, change, pick } = useDraft(from, template, code);
   const [shape, setShape] = useState<Shape>("yaml");
@@ -49,6 +50,7 @@ export function Submit() {
   const { settled, overrides, preview, submit } = useSubmission(document, forked, {
     start,
     load,
+    own: forked && set ? [set] : NO_OVERRIDES,
     code: usesCode(document) ? code.code : null,
     isReady,
   });
@@ -87,7 +89,7 @@ export function Submit() {
       {mayNot ? <Notice title={t("submit.mayNot")} /> : null}
       {submit.error && submitErrors.length === 0 ? <ErrorNotice error={submit.error} /> : null}
       {source.error ? <ErrorNotice error={source.error} onRetry={source.refetch} /> : null}
-      {forked ? <ForkBar experiment={forked} start={start} load={load} onLoad={setLoad} /> : null}
+      {forked ? <ForkBar experiment={forked} set={set} start={start} load={load} onLoad={setLoad} /> : null}
       <div className={css["cols"]}>
         <DocumentPane
           document={document}
@@ -245,6 +247,8 @@ function DocumentPane({
 interface Submission {
   start: ReturnType<typeof startOf>;
   load: Load;
+  /** Overrides beside those of what is forked. */
+  own: string[];
   /** Code that was chosen and sent; null: none. */
   code: CodeState["code"];
   isReady: boolean;
@@ -254,7 +258,7 @@ interface Submission {
 function useSubmission(
   document: string,
   forked: ExperimentDetail | undefined,
-  { start, load, code, isReady }: Submission,
+  { start, load, own, code, isReady }: Submission,
 ) {
   const navigate = useNavigate();
   const queryClient = useQueryClient();
@@ -262,7 +266,8 @@ function useSubmission(
   const origin = forked ? forkFrom(forked.id, start, load) : null;
   const blob = forked?.blob_sha256 ?? code?.sha256 ?? null;
   const leftOut = blob !== null && blob === code?.sha256 ? code.leftOutNames : undefined;
-  const overrides = [...(forked?.overrides ?? []), ...asOverride(origin)];
+  const kept = [...(forked?.overrides ?? []), ...own];
+  const overrides = [...kept, ...asOverride(origin)];
   const body = (text: string) => ({ document: text, blob_sha256: blob ?? undefined, overrides, left_out: leftOut });
   const preview = useQuery({
     queryKey: ["preview", settled, blob, overrides],
@@ -277,7 +282,7 @@ function useSubmission(
     mutationFn: () => {
       const header = { "idempotency-key": keyOf([document, overrides, forked?.id, blob]) };
       if (!forked) return unwrap(client.POST("/api/v1/experiments", { params: { header }, body: body(document) }));
-      const fork = { document, overrides: forked.overrides, from: origin };
+      const fork = { document, overrides: kept, from: origin };
       return unwrap(
         client.POST("/api/v1/experiments/{experiment_id}:fork", {
           params: { path: { experiment_id: forked.id }, header },

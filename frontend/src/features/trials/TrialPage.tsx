@@ -17,6 +17,7 @@ import { useTrialSearch } from "./address";
 import { Attempts } from "./Attempts";
 import { Checkpoints } from "./outputs/Checkpoints";
 import { Config } from "./Config";
+import { Goodput } from "./Goodput";
 import { Evaluation } from "./outputs/Evaluation";
 import { Logs } from "./Logs";
 import { Media } from "./outputs/Media";
@@ -88,6 +89,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
         {tab === "metrics" ? <Metrics trial={data} /> : null}
         {tab === "logs" ? <Logs trial={data} /> : null}
         {tab === "performance" ? <Performance trial={data} /> : null}
+        {tab === "goodput" ? <Goodput trial={data} /> : null}
         {tab === "system" ? <System trial={data} /> : null}
         {tab === "ranks" ? <Ranks trial={data} /> : null}
         {tab === "media" ? <Media trial={data} /> : null}

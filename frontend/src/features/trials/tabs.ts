@@ -6,6 +6,7 @@ export const TABS = [
   "metrics",
   "logs",
   "performance",
+  "goodput",
   "system",
   "ranks",
   "media",
@@ -31,7 +32,7 @@ export function homeOf(
   return isTerminal(trial.state) || (isScript && trial.state === "RUNNING") ? "logs" : "metrics";
 }
 
-const OF_NODES: readonly TabName[] = ["logs", "performance", "system", "ranks", "outputs", "checkpoints"];
+const OF_NODES: readonly TabName[] = ["logs", "performance", "goodput", "system", "ranks", "outputs", "checkpoints"];
 
 /** Return whether a tab can ever have content: nodes report nothing of a trial that runs elsewhere. */
 export function isApplicable(name: TabName, { unmanaged }: Pick<TrialDetail, "unmanaged">): boolean {

@@ -9,6 +9,7 @@ import { deployments } from "./deployments";
 import { diagnosis } from "./trial/diagnosis";
 import { docs } from "./docs";
 import { experiments } from "./experiments";
+import { goodput } from "./goodput";
 import { keys } from "./keys";
 import { logs } from "./trial/logs";
 import { media } from "./trial/media";
@@ -39,6 +40,7 @@ export const pages = {
   ...diagnosis,
   ...docs,
   ...experiments,
+  ...goodput,
   ...keys,
   ...logs,
   ...media,

@@ -133,6 +133,7 @@ export const submit = {
     all: "Step, optimizer and model",
     weights: "Model weights only, from step 0",
     overrides: "Overrides of the original submission also apply:",
+    set: "This override is added:",
     here: "Fork from here",
   },
 } as const;

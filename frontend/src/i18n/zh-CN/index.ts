@@ -13,6 +13,7 @@ import { deployments } from "./deployments";
 import { diagnosis } from "./trial/diagnosis";
 import { docs } from "./docs";
 import { experiments } from "./experiments";
+import { goodput } from "./goodput";
 import { keys } from "./keys";
 import { logs } from "./trial/logs";
 import { media } from "./trial/media";
@@ -55,6 +56,7 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...deployments,
   ...diagnosis,
   ...docs,
+  ...goodput,
   ...keys,
   ...performance,
   ...planner,

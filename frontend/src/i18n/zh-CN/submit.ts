@@ -135,6 +135,7 @@ export const submit: Same<typeof english> = {
     all: "全部：步数、优化器、模型",
     weights: "只用模型权重，从第 0 步开始",
     overrides: "提交它时的覆盖项在此同样生效：",
+    set: "另外加上这个覆盖项：",
     here: "从这里派生",
   },
 };

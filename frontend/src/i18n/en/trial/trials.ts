@@ -59,6 +59,7 @@ export const trials = {
     tab: {
       metrics: "Metrics",
       performance: "Performance",
+      goodput: "Goodput",
       system: "System",
       ranks: "Ranks & groups",
       logs: "Logs",

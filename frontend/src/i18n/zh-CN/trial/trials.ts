@@ -60,6 +60,7 @@ export const trials: Same<typeof english> = {
     tab: {
       metrics: "指标",
       performance: "性能",
+      goodput: "有效时间",
       system: "系统",
       ranks: "Rank 与进程组",
       logs: "日志",
