@@ -34,6 +34,7 @@ PAGES = [
     "/deployments",
     "/deployments/nets",
     "/queue",
+    "/goodput",
     "/nodes",
     "/nodes/1",
     "/preflights/1",

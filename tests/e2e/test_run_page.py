@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -131,3 +133,89 @@ def test_on_a_phone_the_first_chart_is_on_the_first_screen(
     assert bottom
     assert box["y"] + box["height"] <= bottom["y"] + bottom["height"]
     phone.close()
+
+
+@pytest.fixture(scope="module")
+def resumed(stack: Stack) -> Iterator[dict[str, Any]]:
+    """An experiment whose only trial was killed after step 38, resumed at step 30, and is done."""
+    training = {"steps_per_epoch": 10, "step_s": 0.05}
+    script: list[dict[str, Any]] = [
+        {"train": {**training, "epochs": 3}, "attempts": [1]},
+        *(
+            action
+            for step in range(31, 39)
+            for action in (
+                {"sleep": 0.2, "attempts": [1]},
+                {"report": {"train/loss": 0.1}, "step": step, "attempts": [1]},
+            )
+        ),
+        {"signal": "SIGKILL", "attempts": [1]},
+        {"train": {**training, "epochs": 6}},
+    ]
+    with stack.client() as client:
+        made = client.post("/experiments", {"document": scripted("resumes", script)})
+        client.wait(made["id"], timeout_s=120)
+        yield made
+
+
+def test_the_tab_goodput_names_each_piece_and_what_survived(
+    page: Page, stack: Stack, signed_in: BrowserContext, resumed: dict[str, Any]
+) -> None:
+    page.goto(f"{stack.url}/trials/{resumed['only_trial_id']}")
+    page.get_by_test_id("tab-goodput").click()
+    expect(page.get_by_test_id("goodput-headline")).to_contain_text("% ")
+    whole = page.get_by_test_id("goodput")
+    expect(whole.locator("[data-kind=productive]")).to_contain_text("slot-seconds")
+    # The keyboard learns what a piece is, like the pointer.
+    whole.locator("[data-kind=productive]").focus()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("tooltip")).to_have_text(
+        re.compile(r"^Preparing: [\d.]+% · [\d.]+ slot-seconds$")
+    )
+    expect(whole.locator("[data-kind=repeated]")).to_have_count(1)
+    attempts = page.get_by_test_id("goodput-attempts").get_by_role("listitem")
+    expect(attempts.filter(has_text="Attempt 1")).to_contain_text("kept to step 30")
+    expect(attempts.filter(has_text="Attempt 2")).to_contain_text("all steps kept")
+
+
+def test_the_page_goodput_is_narrowed_by_a_click_and_leads_to_the_trial_that_lost(
+    page: Page, stack: Stack, signed_in: BrowserContext, resumed: dict[str, Any]
+) -> None:
+    trial = str(resumed["only_trial_id"])
+    with stack.client() as client:
+        wait_for(
+            "it is counted",
+            lambda: trial in [str(t["trial_id"]) for t in client.get("/goodput")["trials"]],
+            150,
+        )
+    page.goto(f"{stack.url}/goodput")
+    expect(page.get_by_test_id("goodput-losses")).to_contain_text("What to do")
+    expect(page.get_by_test_id("goodput-trend").locator("rect").first).to_be_visible()
+    page.get_by_test_id("goodput-groups").get_by_role("button", name="default").click()
+    expect(page).to_have_url(re.compile("project=default"))
+    page.get_by_text("30 days", exact=True).click()
+    expect(page).to_have_url(re.compile("days=30"))
+    page.get_by_test_id("goodput-only-project").click()
+    expect(page).not_to_have_url(re.compile("project="))
+    with page.expect_download() as download:
+        page.get_by_test_id("goodput-csv").click()
+    assert download.value.suggested_filename == "goodput.csv"
+    page.get_by_test_id("goodput-trials").get_by_role("link", name="resumes").click()
+    expect(page).to_have_url(re.compile(rf"/trials/{trial}\?tab=goodput"))
+    expect(page.get_by_test_id("goodput")).to_be_visible()
+
+
+def test_a_fork_takes_the_override_that_its_link_brings(
+    page: Page, stack: Stack, signed_in: BrowserContext, resumed: dict[str, Any]
+) -> None:
+    override = 'checkpoints.every={"steps":7}'
+    page.goto(f"{stack.url}/submit?from={resumed['id']}&set={quote(override)}")
+    expect(page.get_by_test_id("fork-set")).to_contain_text(override)
+    expect(page.get_by_test_id("preview")).to_have_attribute("data-valid", "true")
+    page.get_by_test_id("submit").click()
+    expect(page).to_have_url(re.compile(r"/trials/\d+"))
+    trial_id = int(page.url.rpartition("/")[2])
+    with stack.client() as client:
+        forked = client.get(f"/trials/{trial_id}")
+        client.kill(forked["experiment_id"])
+        assert forked["config"]["checkpoints"]["every"] == {"steps": 7, "epochs": None}

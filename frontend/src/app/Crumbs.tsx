@@ -79,6 +79,7 @@ export function Crumbs() {
     crumbs = [{ label: t("auth.device") }];
   } else if (
     section === "queue" ||
+    section === "goodput" ||
     section === "logs" ||
     section === "checkpoints" ||
     section === "submit" ||

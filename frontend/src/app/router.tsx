@@ -15,6 +15,7 @@ import {
   diagnosisSearch,
   docsSearch,
   experimentsSearch,
+  goodputSearch,
   logsSearch,
   modelSearch,
   modelsSearch,
@@ -109,6 +110,13 @@ const queueRoute = createRoute({
   path: "/queue",
   validateSearch: queueSearch,
   component: lazyPage(() => import("../features/cluster/Queue"), "Queue"),
+});
+
+const goodputRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/goodput",
+  validateSearch: goodputSearch,
+  component: lazyPage(() => import("../features/cluster/goodput/GoodputPage"), "GoodputPage"),
 });
 
 const experimentsRoute = createRoute({
@@ -252,6 +260,7 @@ const routeTree = rootRoute.addChildren([
     nodeRoute,
     preflightRoute,
     queueRoute,
+    goodputRoute,
     experimentsRoute,
     experimentRoute,
     scalingRoute,

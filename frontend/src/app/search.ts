@@ -41,6 +41,24 @@ export const queueSearch = (search: Record<string, unknown>): { project?: string
   project: text(search["project"]),
 });
 
+/** Days and groups that the page of goodput offers. */
+export const DAYS = [1, 7, 30] as const;
+export const GOODPUT_BY = ["project", "pool", "user"] as const;
+export interface GoodputSearch {
+  days?: number;
+  by?: (typeof GOODPUT_BY)[number];
+  project?: string;
+  pool?: string;
+  user?: string;
+}
+export const goodputSearch = (search: Record<string, unknown>): GoodputSearch => ({
+  days: DAYS.find((days) => days === Number(search["days"])),
+  by: GOODPUT_BY.find((by) => by === search["by"]),
+  project: text(search["project"]),
+  pool: text(search["pool"]),
+  user: text(search["user"]),
+});
+
 export interface ExperimentsSearch {
   state?: string;
   project?: string;

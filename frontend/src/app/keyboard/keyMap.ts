@@ -6,6 +6,7 @@ export const PAGES = {
   c: { to: "/compare", key: "compare" },
   q: { to: "/queue", key: "queue" },
   n: { to: "/nodes", key: "nodes" },
+  u: { to: "/goodput", key: "goodput" },
   l: { to: "/logs", key: "logs" },
   k: { to: "/checkpoints", key: "checkpoints" },
   m: { to: "/models", key: "models" },

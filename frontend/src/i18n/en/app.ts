@@ -34,6 +34,7 @@ export const app = {
     models: "Models",
     deployments: "Deployments",
     nodes: "Nodes",
+    goodput: "Goodput",
     settings: "Settings",
     docs: "Documentation",
     inbox: "Notifications",

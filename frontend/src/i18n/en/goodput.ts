@@ -3,6 +3,7 @@ export const goodput = {
   goodput: {
     slotHours: "{{hours}} slot-hours",
     slotSeconds: "{{seconds}} slot-seconds",
+    slotTime: "Slot time",
     kind: {
       preparing: "Preparing",
       starting: "Starting",
@@ -49,5 +50,54 @@ export const goodput = {
     failures: "Mean time between failures",
     fork: "Fork with this interval",
     ownSaves: "Your script decides when to save: save that often with `muster.checkpoint`.",
+    slotHoursUnit: "Slot-hours",
+    held: "Allocated",
+    lost: "Lost",
+    period: "Period",
+    days_one: "{{count}} day",
+    days_other: "{{count}} days",
+    by: { project: "Project", pool: "Pool", user: "Person" },
+    groups: "Group by",
+    groupsNote: "Click a name to see it alone",
+    only: "Show {{name}} alone",
+    nameless: "deleted",
+    cost: "Cost",
+    share: "Share",
+    losses: "Largest losses",
+    lossKind: "Class",
+    advice: "What to do",
+    trend: "Trend",
+    perDay: "Slot time by day",
+    trendNote: "Days in UTC",
+    day: "Day",
+    trials: "Trials that lost most",
+    lostShare: "Lost share",
+    mostly: "Mostly",
+    counted: "Running attempts counted until",
+    csv: "Download CSV",
+    csvHint_one:
+      "Slot-hours and costs of the whole cluster over the last {{count}} day, by day, project, person and pool",
+    csvHint_other:
+      "Slot-hours and costs of the whole cluster over the last {{count}} days, by day, project, person and pool",
+    empty: "No slot time in this period",
+    emptyHint: "No slot was held, or none has been counted yet. Running attempts are counted about once a minute.",
+    todo: {
+      preparing:
+        "Reuse environments: a node builds one for each list of `environment.requirements`, and pulls each image, once.",
+      starting: "Use warm workers, import less before the first step, and cache data and compiled code on the nodes.",
+      restoring: "Keep checkpoints on storage near the nodes, and save only what the training needs to resume.",
+      saving: "Save less often (`checkpoints.every`), and keep `checkpoints.async` on.",
+      repeated:
+        "Save more often: the Goodput tab of a trial shows the interval that loses least. The trials below lost most.",
+      stalled:
+        "Look at the Performance tab of the trials below: slow storage and busy nodes make single steps far longer.",
+      undetected: "Set `restarts.stuck_after_s`, so that a training that no longer moves is ended and restarted.",
+      finishing:
+        "End the script soon after its last step: exports and uploads hold all of its slots, so run them as a small job.",
+      stopping: "Save and exit as soon as `muster.should_stop()` says so; `stop_grace_s` bounds the wait.",
+      idle: "Stop jobs that use no device, and give interactive work a deadline (`budget.deadline`).",
+      abandoned:
+        "Stop poor trials earlier, for example with `asha`, and fork from checkpoints instead of starting anew.",
+    },
   },
 } as const;

@@ -36,6 +36,7 @@ export const app: Same<typeof english> = {
     models: "模型",
     deployments: "部署",
     nodes: "节点",
+    goodput: "有效时间",
     settings: "设置",
     docs: "文档",
     inbox: "通知",
