@@ -13,6 +13,7 @@ import numpy as np
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from muster.series_rules import STEP_MAX
 from muster_server.db.models import (
     AllocationRow,
     AttemptRow,
@@ -305,9 +306,14 @@ def _read(
         return
     clock, apart = _clock(series), _steps_per_row(series)
     first = clock.first_step if after is None else after + 1
-    while first <= clock.last_step:
-        last = min(clock.last_step, first + math.ceil(apart * ROWS_MAX) - 1)
-        yield _rows(session, series, first, last)
+    while first <= STEP_MAX:
+        last = min(STEP_MAX, first + math.ceil(apart * ROWS_MAX) - 1)
+        rows = _rows(session, series, first, last)
+        if len(rows):
+            yield rows
+        # Once a restart has hidden steps, the last one stored with a series is the last that is visible.
+        elif first > clock.last_step:
+            return
         first = last + 1
 
 
