@@ -295,6 +295,26 @@ def test_a_member_that_ends_later_holds_its_own_slots_alone() -> None:
     )
 
 
+def test_a_clock_that_was_set_back_makes_no_time() -> None:
+    """Its worker started, and stepped, after its slots were free."""
+    attempt = SimulatedAttempt(random.Random(4), slots=(1,))
+    attempt.spend("preparing", 100.0)
+    attempt.train(50)
+    freed = START + dt.timedelta(seconds=60)
+    holdings = [Holding(since=START, until=freed, slots=2)]
+    started_s = attempt.begin_s + 100.0
+    tally = count(attempt.step_rows(), Held(holdings, freed), started_s)
+    history = AttemptHistory(
+        holdings=holdings,
+        started_at=at(started_s),
+        noticed_at=at(attempt.now_s),
+        end=End.ITSELF,
+        is_measured=True,
+    )
+    found = summed(account(history, tally, now=at(attempt.now_s)).days.values())
+    assert found == pytest.approx({"preparing": 120.0})
+
+
 @pytest.mark.parametrize(
     ("silent_s", "is_last_step", "expected"),
     [(5.0, False, {}), (900.0, False, {"undetected": 900.0}), (900.0, True, {"finishing": 900.0})],

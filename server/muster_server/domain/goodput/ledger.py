@@ -248,6 +248,7 @@ def _count(
     tally: Tally, rows: StepRows, held: Held, started_s: float, kept_step: int | None
 ) -> Tally:
     """Count a block of at least one row."""
+    started_s = min(started_s, held.until)  # a clock may have been set back
     times = np.maximum.accumulate(np.clip(rows.times_s, started_s, held.until))
     gaps = np.diff(rows.steps).astype(np.float64)
     typical_gap = float(np.median(gaps)) if len(gaps) else 1.0
