@@ -192,6 +192,36 @@ def test_a_script_without_checkpoints_repeats_what_it_says_that_it_does_again(
     assert [a["kept_step"] for a in found["attempts"]] == [0 if logged else None, None]
 
 
+@pytest.mark.parametrize("unit", [1, 64])
+def test_steps_timed_from_outside_are_compared_with_those_that_the_script_logs(
+    played, submit, show, count, at, unit
+):
+    """Each attempt is timed from step 1 on, while a script that resumes by itself goes on with its own
+    steps: here from 30 to 60 and, after another failure, again from 40; or in samples, 64 a step."""
+
+    def train(attempt, first, num, begin_s):
+        logged = [unit * (first + no) for no in range(0, num, 5)]
+        times = [int(1e3 * (BEGAN.timestamp() + begin_s + 1.5 + no)) for no in range(0, num, 5)]
+        printed = MetricsRecord(
+            local_rank=0, rank=0, step=logged[-1],
+            series=[SeriesPoints(name="loss", steps=logged, times_ms=times,
+                                 values=[encode_number(1.0)] * len(logged))],
+        )  # fmt: skip
+        played.node.send(attempt, rows(range(1, num + 1), begin_s=begin_s), printed)
+
+    experiment_id = submit("restarts: {user: 2}", slots=1)
+    for placed_s, first_step, num in ((0, 1, 50), (300, 31, 30), (600, 41, 20)):
+        attempt = played.begin(placed_s, placed_s + 10)
+        train(attempt, first_step, num, placed_s + 10)
+        is_last = placed_s == 600
+        played.end(attempt, "success" if is_last else "user_error", placed_s + 71, placed_s + 72)
+        at(placed_s + 72)
+        count(placed_s + 72)
+    attempts = ledger(show, experiment_id)["attempts"]
+    repeated = [a["classes"].get("repeated", 0.0) for a in attempts]
+    assert repeated == pytest.approx([20, 20, 0], abs=1.1)
+
+
 def test_work_of_a_trial_that_failed_is_abandoned_until_somebody_uses_its_checkpoint(
     played, submit, show, count, at, member_client, database
 ):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from muster_server.domain.states import TERMINAL_TRIAL, TrialState
+
+_SAME_COUNT = 0.1
+"""Difference of two rates below which they are those of the same count: times of values are rough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +47,49 @@ def start_step(*, resume_step: int, first_logged_step: int | None, is_built_in: 
     if first_logged_step is not None:
         return max(first_logged_step - 1, 0)
     return 0 if is_built_in else None
+
+
+@dataclass(frozen=True)
+class StepCount:
+    """How the steps that an attempt timed relate to those that its script logs: timed = scale · logged +
+    offset. Steps timed from outside begin at 1 in each attempt, and a script may count samples."""
+
+    scale: float = 1.0
+    offset: float = 0.0
+
+    @property
+    def begun_after(self) -> float:
+        """Logged step that the attempt went on from."""
+        return max(0.0, -self.offset / self.scale)
+
+    def timed(self, logged: float) -> int:
+        """Return the timed step of a logged one."""
+        return max(0, round(self.scale * logged + self.offset))
+
+
+def count_of(
+    logged: NDArray[np.int64],
+    logged_s: NDArray[np.float64],
+    timed: NDArray[np.int64],
+    timed_s: NDArray[np.float64],
+) -> StepCount | None:
+    """Return how two ways to count the steps of one attempt relate, from when each step was reported;
+    None if too little was reported to tell.
+
+    All arrays are in step order. A value is never reported before its step was made, so the lowest of
+    the offsets is the one with the least delay.
+    """
+    is_within = (logged_s >= timed_s[0]) & (logged_s <= timed_s[-1]) if len(timed) else timed > 0
+    if not np.any(is_within):
+        return None
+    steps = logged[is_within].astype(np.float64)
+    at = np.searchsorted(timed_s, logged_s[is_within], side="right") - 1
+    then = timed[at].astype(np.float64)
+    scale = 1.0
+    if steps[-1] > steps[0] and then[-1] > then[0]:
+        scale = float((then[-1] - then[0]) / (steps[-1] - steps[0]))
+        scale = 1.0 if abs(scale - 1.0) < _SAME_COUNT else scale
+    return StepCount(scale, float(np.min(then - scale * steps)))
 
 
 def survived(later: Sequence[LaterAttempt]) -> Survived:

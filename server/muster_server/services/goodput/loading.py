@@ -41,10 +41,13 @@ from muster_server.domain.goodput.ledger import (
 )
 from muster_server.domain.goodput.survival import (
     LaterAttempt,
+    StepCount,
+    count_of,
     is_abandoned,
     start_step,
     survived,
 )
+from muster_server.domain.metrics import MEASURED_GROUPS
 from muster_server.domain.quota.budgets import Holding
 from muster_server.domain.states import (
     TERMINAL_TRIAL,
@@ -193,11 +196,39 @@ def _noticed_at(
     return min((sign for sign in signs if sign is not None), default=None)
 
 
-def _start_step(session: Session, attempt: AttemptRow, is_built_in: bool) -> int | None:
-    logged = queries.first_logged_step(session, attempt.trial_id, attempt.no)
-    return start_step(
-        resume_step=attempt.resume_step, first_logged_step=logged, is_built_in=is_built_in
+def _start_step(
+    session: Session, later: AttemptRow, is_built_in: bool, count: StepCount | None
+) -> int | None:
+    """Return the step that `later` goes on from, as an attempt that counts as in `count` times it."""
+    logged = queries.first_logged_step(session, later.trial_id, later.no)
+    found = start_step(
+        resume_step=later.resume_step, first_logged_step=logged, is_built_in=is_built_in
     )
+    if not found or later.resume_step or count is None:
+        return found
+    mine = _step_count(session, later)
+    return count.timed(found if mine is None else min(found, mine.begun_after))
+
+
+def _step_count(session: Session, attempt: AttemptRow) -> StepCount | None:
+    """Return how the steps that an attempt timed relate to those that its script logged; None if it did
+    only one of the two."""
+    series = _series(session, attempt.trial_id, attempt.no)
+    if not series or _clock(series).name != ledger.STEP:
+        return None
+    timed = _clock(series)
+    of_script = [
+        record
+        for record in queries.find_series(
+            session, [attempt.trial_id], attempt_no=attempt.no, ranks=[timed.rank]
+        )
+        if not record.name.startswith((*MEASURED_GROUPS, "memory/"))
+    ]
+    if not of_script:
+        return None
+    logged = max(of_script, key=lambda r: (r.count, r.name))
+    steps, values = next(_read(session, [timed], None)), next(_read(session, [logged], None))
+    return count_of(values.steps, values.times_s, steps.steps, steps.times_s)
 
 
 def _idle_share(session: Session, allocations: Sequence[AllocationRow]) -> float:
@@ -231,9 +262,12 @@ def _later(session: Session, attempt: AttemptRow, is_built_in: bool) -> list[Lat
         .outerjoin(LedgerRow, LedgerRow.attempt_id == AttemptRow.id)
         .where(AttemptRow.trial_id == attempt.trial_id, AttemptRow.no > attempt.no)
     )
+    later = [(row, bool(num_rows)) for row, num_rows in attempts]
+    is_told = is_built_in or all(row.resume_step for row, _ in later)
+    count = None if is_told else _step_count(session, attempt)
     return [
-        LaterAttempt(start_step=_start_step(session, row, is_built_in), has_rows=bool(num_rows))
-        for row, num_rows in attempts
+        LaterAttempt(start_step=_start_step(session, row, is_built_in, count), has_rows=has_rows)
+        for row, has_rows in later
     ]
 
 
