@@ -394,7 +394,7 @@ SENTENCES: Mapping[str, str] = {
     "goodput.repeated": "{pct}% were steps that had to be repeated after a restart.",
     "goodput.repeated_after": "{pct}% were steps that had to be repeated after {num:restart}.",
     "goodput.stalled": "{pct}% passed in steps that stalled and then went on.",
-    "goodput.undetected": "{pct}% passed between the last step and the moment a failure was noticed.",
+    "goodput.undetected": "{pct}% passed in silence after the last step.",
     "goodput.finishing": "{pct}% passed between the last step and the exit of the processes.",
     "goodput.stopping": "{pct}% went into stopping processes and freeing slots.",
     "goodput.idle": "{pct}% had no steps and no device in use.",

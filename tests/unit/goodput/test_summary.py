@@ -40,6 +40,12 @@ FACTS = SavingFacts(
             "after a restart.",
         ),
         (
+            {"productive": 100.0, "undetected": 300.0},
+            0,
+            # A running attempt as well, of which no failure is known.
+            "75% of its slot time moved no training forward. 75% passed in silence after the last step.",
+        ),
+        (
             {"unmeasured": 600.0, "abandoned": 400.0},
             0,
             "Unknown: 60% of the slot time has no measured steps. Steps are measured with PyTorch, or "

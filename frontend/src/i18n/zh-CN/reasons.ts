@@ -234,7 +234,7 @@ export const parts: Readonly<Record<string, string>> = {
   "goodput.repeated": "{{pct}}% 是重启后必须重做的步骤",
   "goodput.repeated_after": "{{pct}}% 是 {{num}} 次重启后必须重做的步骤",
   "goodput.stalled": "{{pct}}% 用在停顿后又继续的步骤上",
-  "goodput.undetected": "{{pct}}% 是最后一步到发现故障之间的时间",
+  "goodput.undetected": "{{pct}}% 是最后一步之后没有任何动静的时间",
   "goodput.finishing": "{{pct}}% 是最后一步到进程退出之间的时间",
   "goodput.stopping": "{{pct}}% 用于停止进程和释放槽位",
   "goodput.idle": "{{pct}}% 既没有步骤，也没有使用设备",

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ...absent import server
-from ...output import console, printed_json, say, table
+from ...output import console, duration, printed_json, say, table
 from ...trials import TrialReference, address, find_trial, parse_trial
 
 if TYPE_CHECKING:
     from muster.client import schema
+
+_SHORT_S = 3600.0
+"""Slot-seconds below which hours would show nothing but zeros."""
 
 
 def goodput(
@@ -76,14 +79,16 @@ def _show_trial(name: str, found: schema.TrialGoodputOut) -> None:
         return
     say(found["headline"] or "")
     console().print(_classes(found["classes"], found["allocated_s"]))
-    if found["queued_s"]:
-        say(f"Before that, {found['queued_s']:,.0f} s in the queue, which held no slots.")
+    if found["queued_s"] >= 1:
+        say(f"Besides, it waited {duration(found['queued_s'])} in the queue, which held no slots.")
     if found["save_interval"] is not None:
         say(found["save_interval"]["reason"])
 
 
 def _classes(classes: Mapping[str, float], whole: float) -> object:
-    shown = table("CLASS", "SLOT-HOURS", "SHARE")
+    is_short = whole < _SHORT_S
+    shown = table("CLASS", "SLOT-SECONDS" if is_short else "SLOT-HOURS", "SHARE")
     for name, slot_s in sorted(classes.items(), key=lambda item: -item[1]):
-        shown.add_row(name, f"{slot_s / 3600:,.3f}", f"{slot_s / whole:.1%}")
+        amount = f"{slot_s:,.1f}" if is_short else f"{slot_s / 3600:,.3f}"
+        shown.add_row(name, amount, f"{slot_s / whole:.1%}")
     return shown
