@@ -1,9 +1,11 @@
 """What guards would have done, by request and by command, and what they do in words."""
 
+import datetime as dt
 import math
 
 import pytest
 
+from muster_server.db.models import AttemptRow
 from muster_server.services.metrics import ingest
 from support.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
 
@@ -41,6 +43,20 @@ def test_on_stored_values(viewer_client, trial):
     (firing,) = infinite["firings"]
     assert firing["text"] == "Would have acted at step 1,202: train/loss is NaN."
     assert (firing["attempt_no"], firing["before_step"], firing["value"]) == (2, 1201, "NaN")
+
+
+def test_silence_is_heard_from_the_start_of_the_workers_on(viewer_client, database):
+    with database.transaction() as session:
+        row = add_trial(session, add_experiment(session))
+        (allocation,) = add_attempt(session, row, no=1)
+        record = metrics_record({"time/step_ms": [(1, 1.0), (2, 1.0)]})
+        ingest.ingest(session, allocation=allocation, seq=1, record=record, at=NOW)
+        first_ms = record.series[0].times_ms[0]
+        attempt = session.get_one(AttemptRow, allocation.attempt_id)
+        attempt.started_at = dt.datetime.fromtimestamp(first_ms / 1000 - 3600, dt.UTC)
+    (one,) = try_guards(viewer_client, row, "[{no_step_for_min: 30, action: stop}]").json()["items"]
+    assert one["text"] == "Would have acted at step 0: there has been no step for 60 min."
+    assert one["num_values"] == 2
 
 
 def test_a_metric_that_is_not_there(viewer_client, trial):

@@ -60,6 +60,10 @@ def problems(guard):
             "{metric: a, above: 1, action: rollback, set: {optimizer.name: x0.5}}",
             "guards[0].set.optimizer.name", "is a factor", "write the new value",
         ),
+        (
+            "{metric: a, above: 1, action: rollback, set: {lr: x.5}}",
+            "guards[0].set.lr", "is 'x.5', and the hyperparameter is a number", "written x0.5",
+        ),
     ],
 )  # fmt: skip
 def test_what_cannot_work(guard, path, message, hint):
@@ -67,6 +71,12 @@ def test_what_cannot_work(guard, path, message, hint):
     assert found_path == path
     assert message in found_message
     assert (hint or "") in (found_hint or "")
+
+
+def test_guards_alone_under_a_misspelt_key():
+    _, ((found,)) = read_guards("guard: [{metric: a, above: 1, action: stop}]", {})
+    assert (found.path, english(found.message)) == ("guards", "is missing")
+    assert "document with `guards`" in (found.hint or "")
 
 
 def test_seventeen_guards_are_too_many():

@@ -106,6 +106,8 @@ class TestConditions:
         assert firing is None
         state, firing = judge_silence(of, state, attempt_no=1, step=7, quiet_s=600)
         assert (firing.step, firing.reason) == (7, "there has been no step for 10 min")
+        _, later = judge_silence(of, GuardState(), attempt_no=1, step=7, quiet_s=613.7)
+        assert later.reason == "there has been no step for 10.2 min"
         state, firing = judge_silence(of, state, attempt_no=1, step=7, quiet_s=900)
         assert firing is None
         state, firing = judge_silence(of, state, attempt_no=2, step=7, quiet_s=700)

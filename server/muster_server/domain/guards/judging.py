@@ -147,7 +147,7 @@ def _silence(guard: GuardSection, attempt_no: int, step: int, quiet_s: float) ->
         step=step,
         value=quiet_s / 60,
         limit=guard.no_step_for_min,
-        reason=f"there has been no step for {number(quiet_s / 60)} min",
+        reason=f"there has been no step for {number(round(quiet_s / 60, 1))} min",
         before_step=step + 1,
     )
 

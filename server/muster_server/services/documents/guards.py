@@ -42,7 +42,10 @@ def read_guards(
         value = read_value(text)
     except Unreadable as problem:
         return (), [FieldProblem(problem.path or "guards", problem.message, problem.hint)]
-    written = value.get("guards", []) if isinstance(value, dict) else value
+    if isinstance(value, dict) and "guards" not in value:
+        hint = "write a list of guards, or a document with `guards`"
+        return (), [FieldProblem("guards", Message("field.missing"), hint)]
+    written = value["guards"] if isinstance(value, dict) else value
     model = model_of(GuardsAlone)
     try:
         checked = model.model_validate({"guards": written})
@@ -73,6 +76,9 @@ def check_guards(
             elif factor_of(value) is not None and not hparams[name]:
                 hint = "write the new value instead of a factor"
                 yield FieldProblem(f"{path}.set.{name}", "is a factor, but not of a number", hint)
+            elif hparams[name] and isinstance(value, str) and factor_of(value) is None:
+                problem = f"is {value!r}, and the hyperparameter is a number"
+                yield FieldProblem(f"{path}.set.{name}", problem, "a factor is written x0.5")
 
 
 def _condition(guard: GuardSection, path: str) -> Iterator[FieldProblem]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster.document.guards import GuardSection
-from muster_server.db.models import ExperimentRow
+from muster_server.db.models import AttemptRow, ExperimentRow
 from muster_server.db.queries.metrics import SeriesRecord, find_series
-from muster_server.domain.guards.judging import Firing, GuardState, judge
+from muster_server.domain.guards.judging import Firing, GuardState, GuardValue, judge
 from muster_server.domain.guards.wording import explain
 from muster_server.errors import InvalidRequest
 from muster_server.schemas.guards import GuardFiringOut, GuardTrialOut, TryGuardsIn, TryGuardsOut
@@ -50,7 +53,10 @@ def _try(
     session: Session, no: int, guard: GuardSection, records: list[SeriesRecord], known: list[str]
 ) -> GuardTrialOut:
     found = read_points(session, records, GuardState(), POINTS_PER_TRY)
-    _, firings = judge(guard, GuardState(), found.points)
+    points = found.points
+    if guard.no_step_for_min is not None:
+        points = _with_starts(session, records, points)
+    _, firings = judge(guard, GuardState(), points)
     if firings:
         text = " ".join(_would_have(firing) for firing in firings[:FIRINGS_SHOWN])
     elif found.points:
@@ -70,6 +76,28 @@ def _try(
             for firing in firings[:FIRINGS_SHOWN]
         ],
     )
+
+
+def _with_starts(
+    session: Session, records: Sequence[SeriesRecord], points: Sequence[GuardValue]
+) -> list[GuardValue]:
+    """Return the points with one for the start of each attempt's workers: a guard on silence hears from
+    then on."""
+    if not records:
+        return []
+    started = session.execute(
+        select(AttemptRow.no, AttemptRow.started_at).where(
+            AttemptRow.trial_id == records[0].trial_id,
+            AttemptRow.no.in_({point.attempt_no for point in points}),
+        )
+    )
+    first = {point.attempt_no: point.step for point in reversed(points)}
+    starts = [
+        GuardValue(no, first[no] - 1, round(at.timestamp() * 1000), 0.0)
+        for no, at in started
+        if at is not None
+    ]
+    return sorted([*points, *starts])
 
 
 def _would_have(firing: Firing) -> str:
