@@ -45,11 +45,12 @@ def test_on_stored_values(viewer_client, trial):
     assert (firing["attempt_no"], firing["before_step"], firing["value"]) == (2, 1201, "NaN")
 
 
-def test_silence_is_heard_from_the_start_of_the_workers_on(viewer_client, database):
+@pytest.mark.parametrize("name", ["time/step_ms", "test/logloss"])
+def test_silence_is_heard_from_the_start_of_the_workers_on(viewer_client, database, name):
     with database.transaction() as session:
         row = add_trial(session, add_experiment(session))
         (allocation,) = add_attempt(session, row, no=1)
-        record = metrics_record({"time/step_ms": [(1, 1.0), (2, 1.0)]})
+        record = metrics_record({name: [(1, 1.0), (2, 1.0)]})
         ingest.ingest(session, allocation=allocation, seq=1, record=record, at=NOW)
         first_ms = record.series[0].times_ms[0]
         attempt = session.get_one(AttemptRow, allocation.attempt_id)
@@ -57,6 +58,13 @@ def test_silence_is_heard_from_the_start_of_the_workers_on(viewer_client, databa
     (one,) = try_guards(viewer_client, row, "[{no_step_for_min: 30, action: stop}]").json()["items"]
     assert one["text"] == "Would have acted at step 0: there has been no step for 60 min."
     assert one["num_values"] == 2
+
+
+def test_a_trial_without_any_step(viewer_client, database):
+    with database.transaction() as session:
+        row = add_trial(session, add_experiment(session))
+    (one,) = try_guards(viewer_client, row, "[{no_step_for_min: 30, action: stop}]").json()["items"]
+    assert one["text"] == "The trial has made no step that was measured or logged."
 
 
 def test_a_metric_that_is_not_there(viewer_client, trial):

@@ -193,7 +193,7 @@ class _Fold:
             return None
         state.num_normal = 0
         is_gap = self._guard.no_step_for_min is not None
-        step = previous if is_gap else point.step
+        step = max(previous, 0) if is_gap else point.step
         if not _may_fire(self._guard, state, step):
             return None
         _note_fired(state, step)

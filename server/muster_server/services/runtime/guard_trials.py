@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from sqlalchemy import select
@@ -23,7 +24,7 @@ from .guards import read_points
 POINTS_PER_TRY = 100_000
 FIRINGS_SHOWN = 20
 STEP_TIME = "time/step_ms"
-"""Metric with a value for every step that is measured."""
+"""Metric with a value for every step that is measured; the longest one takes its place without it."""
 
 
 def try_guards(session: Session, trial_id: int, body: TryGuardsIn) -> TryGuardsOut:
@@ -41,12 +42,24 @@ def try_guards(session: Session, trial_id: int, body: TryGuardsIn) -> TryGuardsO
     for record in find_series(session, [trial_id], names=names):
         series.setdefault(record.name, []).append(record)
     known = sorted(trial.summary or {})
+    if STEP_TIME in names and STEP_TIME not in series:
+        series[STEP_TIME] = _longest(find_series(session, [trial_id]))
     return TryGuardsOut(
         items=[
             _try(session, no, guard, series.get(guard.metric or STEP_TIME, []), known)
             for no, guard in enumerate(guards, 1)
         ]
     )
+
+
+def _longest(records: Sequence[SeriesRecord]) -> list[SeriesRecord]:
+    """Return the records of the metric with the most values: of a script whose steps are not timed, they
+    show when it made steps."""
+    counts = Counter[str]()
+    for record in records:
+        counts[record.name] += record.count
+    name = max(counts, key=lambda name: (counts[name], name), default=None)
+    return [record for record in records if record.name == name]
 
 
 def _try(
@@ -61,10 +74,11 @@ def _try(
         text = " ".join(_would_have(firing) for firing in firings[:FIRINGS_SHOWN])
     elif found.points:
         text = f"Would not have acted on {len(found.points):,} values."
+    elif guard.metric is None:
+        text = "The trial has made no step that was measured or logged."
     else:
-        name = guard.metric or STEP_TIME
-        hint = unknown_name(name, known)
-        text = f"The trial has no values of {name}" + (f": {hint}" if hint else ".")
+        hint = unknown_name(guard.metric, known)
+        text = f"The trial has no values of {guard.metric}" + (f": {hint}" if hint else ".")
     return GuardTrialOut(
         guard=no,
         explanation=explain(guard),
