@@ -220,7 +220,10 @@ TRIAL_TRANSITIONS: Transitions = {
     ("RUNNING", "STOPPING"): "stop requested by a user or the searcher, or its budget is used up",
     ("RUNNING", "PAUSED"): "paused by a user after a checkpoint",
     ("RUNNING", "RETRY_WAIT"): "the attempt failed and its restart budget is not used up",
-    ("RUNNING", "QUEUED"): "the attempt released its slots: preempted, resized or drained",
+    (
+        "RUNNING",
+        "QUEUED",
+    ): "the attempt released its slots: preempted, resized, drained or restarted by a guard",
     ("RUNNING", "COMPLETED"): "every worker exited with 0 and the log tail is complete",
     ("RUNNING", "FAILED"): "the attempt failed and no restart is left",
     (

@@ -99,8 +99,7 @@ class SimulatedAttempt:
                 seconds[STEP] += stall_s
                 seconds[OTHER] += stall_s
             if no == slow_data_at:
-                self.spend("productive", 30.0)
-                self.seconds_of_step[self.step] += 30.0
+                self.spend("stalled", 30.0)
                 seconds[STEP] += 30.0
                 seconds[DATA] += 30.0
             if self.step % save_every == 0:

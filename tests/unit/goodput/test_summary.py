@@ -43,7 +43,7 @@ FACTS = SavingFacts(
             {"productive": 100.0, "undetected": 300.0},
             0,
             # A running attempt as well, of which no failure is known.
-            "75% of its slot time moved no training forward. 75% passed in silence after the last step.",
+            "75% of the slot time moved no training forward. 75% passed in silence after the last step.",
         ),
         (
             {"unmeasured": 600.0, "abandoned": 400.0},

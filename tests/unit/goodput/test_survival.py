@@ -42,7 +42,9 @@ def test_the_lowest_step_that_a_later_attempt_went_on_from_is_what_survived(
     [
         (80, 1, False, 80),
         (0, 81, False, 80),
-        (0, 0, False, 0),
+        (0, 0, False, None),
+        (0, 1, False, None),
+        (0, 1, True, 0),
         (0, None, True, 0),
         (0, None, False, None),
     ],

@@ -180,7 +180,6 @@ class Usual:
     """Medians of a block of rows, in seconds per step."""
 
     step_s: float
-    data_s: float
     no_grad_s: float
     steps_per_row: float
 
@@ -291,11 +290,9 @@ def _shares(
     evaluation = np.minimum(rows.of(VALIDATION) * _MS * steps, took)
     saving = np.minimum(rows.of(CHECKPOINT) * _MS * measured, took - evaluation)
     no_grad = rows.of(NO_GRAD) * _MS * steps
-    data = rows.of(DATA) * _MS * steps
     left = took - evaluation - saving
     mine = Usual(
         step_s=float(np.median(left / steps)),
-        data_s=float(np.median(data / steps)),
         no_grad_s=float(np.median(no_grad / steps)),
         steps_per_row=typical_gap,
     )
@@ -307,8 +304,7 @@ def _shares(
 
     over = left - usual.step_s * steps
     is_over = (left > STALL_FACTOR * usual.step_s * steps) & (over > STALL_MIN_S)
-    waited = np.clip(data - usual.data_s * steps, 0.0, np.maximum(over, 0.0))
-    stalled = np.where(is_over, over - waited, 0.0)
+    stalled = np.where(is_over, over, 0.0)
     productive = left - stalled
 
     shares = np.zeros((len(steps), len(_AT)))

@@ -39,13 +39,13 @@ def start_step(*, resume_step: int, first_logged_step: int | None, is_built_in: 
 
     resume_step: of the checkpoint that it was given; 0 without one. first_logged_step: the first step
     for which the script itself logged a value; None if it logged none. A script that was given no
-    checkpoint may have resumed from a file of its own, and steps that are counted from outside do not
-    show it.
+    checkpoint may have resumed from a file of its own, and neither steps that are counted from outside
+    nor values of a log without steps, which are numbered, show it.
     """
     if resume_step:
         return resume_step
-    if first_logged_step is not None:
-        return max(first_logged_step - 1, 0)
+    if first_logged_step is not None and first_logged_step > 1:
+        return first_logged_step - 1
     return 0 if is_built_in else None
 
 
