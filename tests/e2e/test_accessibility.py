@@ -268,7 +268,7 @@ def test_axe_finds_nothing_in_the_command_menu(
     settle(window)
     expect(window.get_by_test_id("keyboard-ready")).to_have_count(1)
     window.keyboard.press("Control+k")
-    menu = window.get_by_role("dialog")
+    menu = window.locator("[role=dialog][aria-modal=true]")  # not a popover of another test
     expect(menu.get_by_role("textbox")).to_be_focused()
     window.keyboard.type(words)
     if words == "nothing-is-called-that":

@@ -66,8 +66,8 @@ def test_the_figures_of_a_run_are_equal_everywhere(
         trial_id = made["only_trial_id"]
 
         def has_all() -> bool:
-            rows = client.get(f"/trials/{trial_id}/performance")
-            return bool(rows["last_step"] == NUM_ROWS and len(rows["ranks"]) == 2)
+            workers = client.pages(f"/trials/{trial_id}/workers")
+            return [worker["step"] for worker in workers] == [NUM_ROWS] * 2
 
         wait_for("both ranks have reported", has_all, 120)
         running = client.get("/cluster")

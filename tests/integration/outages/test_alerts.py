@@ -80,7 +80,7 @@ def ask(cluster: ControlPlane, tmp_path: Path) -> Iterator[Ask]:
         def is_up() -> bool:
             try:
                 return bool(get("query", query='up{job="muster"} == 1')["result"])
-            except httpx.TransportError:
+            except (httpx.TransportError, ValueError):  # "Service Unavailable", while it starts
                 assert process.poll() is None
                 return False
 
