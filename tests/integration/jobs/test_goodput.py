@@ -125,6 +125,11 @@ def test_what_was_done_to_a_training_is_what_its_ledger_says(
         spent = client.experiment(experiment_id)["spending"]["slot_hours"]
         shown = json.loads(quick_stack.cli("goodput", str(experiment_id), "--json").stdout)
     assert shown == found
+    assert "stalled" in quick_stack.cli("goodput", str(experiment_id)).stdout
+    wait_for(
+        "the worker has counted it", lambda: "PROJECT" in quick_stack.cli("goodput").stdout, 90
+    )
+    assert quick_stack.cli("goodput", "--csv").stdout.startswith("day,")
     truth = Truth(path)
     assert len(truth.pids) == 2
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ...absent import server
-from ...output import console, duration, printed_json, say, table
+from ...output import console, duration, number, printed_json, say, table
 from ...trials import TrialReference, address, find_trial, parse_trial
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def goodput(
     trial: Annotated[
         TrialReference | None,
         typer.Argument(
-            metavar="[TRIAL]",
+            metavar="TRIAL",
             parser=parse_trial,
             help="The trial: 36.2, or 36 or a name for the only trial of that experiment. Without one, "
             "the whole cluster.",
@@ -59,16 +59,16 @@ def goodput(
         share = group["classes"].get("productive", 0.0) / group["allocated_s"]
         groups.add_row(
             group["name"] or "-",
-            f"{group['allocated_s'] / 3600:,.2f}",
+            number(group["allocated_s"] / 3600),
             f"{share:.1%}",
-            f"{group['cost']:,.2f}",
+            number(group["cost"]),
         )
     console().print(groups)
     if found["trials"]:
         trials = table("TRIAL", "NAME", "LOST SLOT-HOURS", "MOSTLY")
         for one in found["trials"]:
             trials.add_row(
-                one["address"], one["name"], f"{one['lost_s'] / 3600:,.2f}", one["largest"]
+                one["address"], one["name"], number(one["lost_s"] / 3600), one["largest"]
             )
         console().print(trials)
 
