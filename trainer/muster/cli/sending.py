@@ -16,10 +16,10 @@ import typer
 from muster.byte_sizes import byte_size
 from muster.code.folder import CodeFolder, code_folder
 
-from .output import say, usage_error
+from .output import say, usage_error, wants_json
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
     from muster.code.bundle import FolderContents, LeftOutEntry
     from muster.code.version import CodeVersion
 
@@ -103,6 +103,20 @@ def send_code(
         overrides.append(f"code.path={json.dumps(str(code))}")
         folder = CodeFolder(path=code, include=folder.include if folder is not None else ())
     return SentCode() if folder is None else upload_folder(client, folder, quiet=quiet)
+
+
+def submit_with_code(
+    client: Client, file: str, document: str, overrides: list[str], code: Path | None
+) -> schema.ExperimentOut:
+    """Send the code that a document needs, as `send_code` does, and submit the document."""
+    sent = send_code(client, file, document, overrides, code, quiet=wants_json())
+    return client.submit(
+        document,
+        overrides=overrides,
+        blob_sha256=sent.sha256,
+        left_out=sent.left_out,
+        code_version=sent.version,
+    )
 
 
 def upload_folder(client: Client, folder: CodeFolder, *, quiet: bool = False) -> SentCode:

@@ -81,7 +81,7 @@ export const goodput = {
       "Slot-hours and costs of the whole cluster over the last {{count}} days, by day, project, person and pool",
     empty: "No slot time in this period",
     emptyHint: "No slot was held, or none has been counted yet. Running attempts are counted about once a minute.",
-    todo: {
+    remedies: {
       preparing:
         "Reuse environments: a node builds one for each list of `environment.requirements`, and pulls each image, once.",
       starting: "Use warm workers, import less before the first step, and cache data and compiled code on the nodes.",

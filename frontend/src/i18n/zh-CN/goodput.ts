@@ -81,7 +81,7 @@ export const goodput: Same<typeof english> = {
     csvHint_other: "整个集群最近 {{count}} 天的槽位小时和费用，按日期、项目、人员和资源池列出",
     empty: "这段时间没有槽位时间",
     emptyHint: "没有占用过槽位，或尚未统计。运行中的尝试大约每分钟统计一次。",
-    todo: {
+    remedies: {
       preparing: "重复使用环境：每个节点为每份 `environment.requirements` 只构建一次环境，每个镜像也只拉取一次。",
       starting: "使用预热的工作进程，第一步之前少做导入，并在节点上缓存数据和编译结果。",
       restoring: "把检查点放在离节点近的存储上，只保存恢复训练所需的内容。",

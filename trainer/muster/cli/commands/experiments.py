@@ -32,6 +32,7 @@ from ..sending import (
     code_of_script,
     read_document,
     send_code,
+    submit_with_code,
 )
 from ..tracked import show_tracked_runs, tracked_runs
 from ..trials import ExperimentOrTrialArgument, address, find_trial
@@ -66,14 +67,7 @@ def submit(
         script = code_of_script(file, code, overrides)
         document = document_of(client, file, document, code=script, quiet=wants_json())
         file = "-"
-    sent = send_code(client, file, document, overrides, code, quiet=wants_json())
-    experiment = client.submit(
-        document,
-        overrides=overrides,
-        blob_sha256=sent.sha256,
-        left_out=sent.left_out,
-        code_version=sent.version,
-    )
+    experiment = submit_with_code(client, file, document, overrides, code)
     url = f"{client.target.url}/experiments/{experiment['id']}"
     if not follow:
         if not printed_json(experiment):

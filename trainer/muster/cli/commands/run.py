@@ -22,7 +22,7 @@ from ..output import (
     usage_error,
     wants_json,
 )
-from ..sending import CodeOption, SetOption, UploadRootOption, code_keys, send_code
+from ..sending import CodeOption, SetOption, UploadRootOption, code_keys, submit_with_code
 from ..trials import address
 
 if TYPE_CHECKING:
@@ -183,14 +183,7 @@ def start(
     hide_launcher: whether lines of the launcher are left out of the log.
     """
     client = server()
-    sent = send_code(client, "-", document, overrides, code, quiet=wants_json())
-    made = client.submit(
-        document,
-        overrides=overrides,
-        blob_sha256=sent.sha256,
-        left_out=sent.left_out,
-        code_version=sent.version,
-    )
+    made = submit_with_code(client, "-", document, overrides, code)
     url = f"{client.target.url}/experiments/{made['id']}"
     say(f"Submitted experiment {made['id']} ({made['name']}): {url}")
     note_maintenance(client, made["id"])

@@ -34,7 +34,7 @@ export function LossTable({ data }: { data: Goodput }) {
     ...useCost<Loss>(data),
     column("advice", t("goodput.advice"), ({ kind }) => (
       <span className={css["advice"]}>
-        <Reason text={word(t, "goodput.todo", kind, "")} parts={undefined} />
+        <Reason text={word(t, "goodput.remedies", kind, "")} parts={undefined} />
       </span>
     )),
   ];

@@ -80,7 +80,7 @@ def _show_trial(name: str, found: schema.TrialGoodputOut) -> None:
     say(found["headline"] or "")
     console().print(_classes(found["classes"], found["allocated_s"]))
     if found["queued_s"] >= 1:
-        say(f"Besides, it waited {duration(found['queued_s'])} in the queue, which held no slots.")
+        say(f"It also spent {duration(found['queued_s'])} in the queue, which held no slots.")
     if found["save_interval"] is not None:
         say(found["save_interval"]["reason"])
 

@@ -10,7 +10,7 @@ import typer
 
 from ...absent import server
 from ...output import printed_json, say, wants_json
-from ...sending import CodeOption, SetOption, send_code
+from ...sending import CodeOption, SetOption, submit_with_code
 
 NAME_MAX_CHARS = 200
 
@@ -70,14 +70,7 @@ def predict(
         written["code"] = {"path": "."}
     document, overrides = json.dumps(written, indent=2), list(set_ or ())
     client = server()
-    sent = send_code(client, "-", document, overrides, code, quiet=wants_json())
-    experiment = client.submit(
-        document,
-        overrides=overrides,
-        blob_sha256=sent.sha256,
-        left_out=sent.left_out,
-        code_version=sent.version,
-    )
+    experiment = submit_with_code(client, "-", document, overrides, code)
     url = f"{client.target.url}/experiments/{experiment['id']}"
     if not follow and not printed_json(experiment):
         print(experiment["id"])
