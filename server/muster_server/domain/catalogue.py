@@ -71,7 +71,7 @@ SENTENCES: Mapping[str, str] = {
     "pending.more_nodes": "{nodes:other node}",
     "pending.next_pass": "Will be considered in the next scheduling pass: this one has already started {num:trial}",
     "pending.restarts": "Restarts at {at}: {reason}",
-    "pending.owner_deactivated": "The account of its owner {owner} is deactivated",
+    "pending.owner_deactivated": "The account of its owner {owner} is deactivated or refused by its provider",
     "pending.after": "Starts after other experiments: {experiments:and}",
     "pending.after_success": "experiment {experiment:#} must be COMPLETED (it is {state})",
     "pending.after_any": "experiment {experiment:#} must have ended (it is {state})",

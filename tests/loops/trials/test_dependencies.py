@@ -1,7 +1,10 @@
 """Experiments that start after others, through the real API, a controller and agents."""
 
 import pytest
+from sqlalchemy import update
 
+from muster_server import clock
+from muster_server.db.models import UserRow
 from support.agent import start
 
 
@@ -155,7 +158,10 @@ def test_what_somebody_has_queued_waits_while_their_account_is_deactivated(
     assert len(node.poll()) == 1, "what runs goes on, and there is a free slot"
     waiting = trial_of(queued)
     assert waiting["state"] == "QUEUED"
-    assert "The account of its owner member is deactivated" in waiting["pending_reason"]
+    assert (
+        "The account of its owner member is deactivated or refused by its provider"
+        in waiting["pending_reason"]
+    )
     assert [p["code"] for p in waiting["pending_parts"]] == [
         "pending.owner_deactivated", "help.owner_deactivated",
     ]  # fmt: skip
@@ -165,3 +171,26 @@ def test_what_somebody_has_queued_waits_while_their_account_is_deactivated(
     controller.tick()
     assert len(node.poll()) == 2
     assert trial_of(running)["state"] == "RUNNING"
+
+
+def test_what_somebody_has_queued_waits_while_their_provider_refuses_them(
+    controller, agent, submitted, trial_of, database
+):
+    node = agent(slots=2)
+    queued = submitted()
+
+    def refuse(at):
+        with database.transaction() as session:
+            session.execute(
+                update(UserRow).where(UserRow.username == "member").values(provider_refused_at=at)
+            )
+
+    refuse(clock.now())
+    for _ in range(2):
+        controller.tick()
+    assert node.poll() == {}
+    reason = trial_of(queued)["pending_reason"]
+    assert "The account of its owner member is deactivated or refused by its provider" in reason
+    refuse(None)
+    controller.tick()
+    assert len(node.poll()) == 1

@@ -86,7 +86,7 @@ export const parts: Readonly<Record<string, string>> = {
   "pending.ends_before": "那里的 {{nodes}} 个节点剩余时间短于其 {{minutes}} 分钟的时限",
   "pending.avoids": "其余节点放不下",
   "pending.restarts": "将于 {{at}} 重启：{{reason}}",
-  "pending.owner_deactivated": "所有者 {{owner}} 的账号已停用",
+  "pending.owner_deactivated": "所有者 {{owner}} 的账号已停用，或被其身份提供方拒绝",
   "pending.after": "在其他实验之后启动：",
   "pending.after_success": "实验 {{experiment}} 必须已完成（当前为 {{state}}）",
   "pending.after_any": "实验 {{experiment}} 必须已结束（当前为 {{state}}）",

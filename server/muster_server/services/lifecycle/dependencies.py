@@ -46,7 +46,7 @@ _OWNERLESS = (
     .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
     .join(TrialRow, TrialRow.experiment_id == ExperimentRow.id)
     .where(
-        UserRow.is_active.is_(False),
+        UserRow.may_act.is_(False),
         TrialRow.state == TrialState.QUEUED,
         TrialRow.is_external.is_(False),
         # Its trials say what is in the way first.

@@ -89,7 +89,7 @@ _NOT_YET = (
         or_(
             ProjectRow.exhausted_reason != "",
             ExperimentRow.waits_for.is_not(None),
-            UserRow.is_active.is_(False),
+            UserRow.may_act.is_(False),
         ),
     )
     .order_by(TrialRow.id)

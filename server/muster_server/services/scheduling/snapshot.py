@@ -107,7 +107,7 @@ _OPEN = (
     )
     .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
     .outerjoin(UserRow, UserRow.id == ExperimentRow.owner_id)
-    .where(_MAY_RUN, ProjectRow.exhausted_reason == "", UserRow.is_active.is_not(False))
+    .where(_MAY_RUN, ProjectRow.exhausted_reason == "", UserRow.may_act.is_not(False))
 )
 """Experiments whose trials may be placed: not those of a project whose budget is used up, nor of somebody whose
 account is deactivated."""
