@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from muster.sdk.env import RankInfo, rank_info
     from muster.sdk.hyperparameters import InvalidHyperparameters
     from muster.sdk.run import Run, init
+    from muster.sdk.sampler import sampler
     from muster.sdk.shortcuts import (
         checkpoint,
         config,
@@ -90,6 +91,7 @@ __all__ = [
     "report_group",
     "resume_folder",
     "resume_from",
+    "sampler",
     "should_stop",
     "timed_hook",
     "verify_checkpoint",
@@ -112,6 +114,7 @@ _HOME = {
     "rank_info": "muster.sdk.env",
     "Run": "muster.sdk.run",
     "init": "muster.sdk.run",
+    "sampler": "muster.sdk.sampler",
     "StepTimer": "muster.measure.timing",
     "StopNotice": "muster.sdk.stops",
 }

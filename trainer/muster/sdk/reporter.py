@@ -31,6 +31,7 @@ from muster.sdk.env import (
 )
 from muster.sdk.media import MediaQueue
 from muster.sdk.metrics import MEASURED, Row
+from muster.sdk.samples import SampleLog
 from muster.sdk.sinks import AgentSink, FileSink, NullSink, Sink, WorkerReport, warn
 from muster.sdk.stops import StopNotice
 from muster.series_rules import TOO_LARGE, clean_name, clean_values, finite, number_of, whole_step
@@ -113,6 +114,8 @@ class Reporter:
         """Names of captured metrics that the agent is known to have."""
         self.before_checkpoint: list[Callable[[], None]] = []
         """Called before a checkpoint is registered, so that averaged rows are sent first."""
+        self.samples = SampleLog(self.record, rank=self.info.rank, local_rank=self.info.local_rank)
+        """Samples that this rank was given."""
         self.uncovered: UncoveredGroups | None = UncoveredGroups(
             world_size=self.info.world_size,
             report=self.report_group,
@@ -430,6 +433,7 @@ class Reporter:
     def register_checkpoint(self, folder: Path, manifest: checkpoints.Manifest) -> None:
         """Register a complete checkpoint with Muster. Everything logged up to its step, averaged
         rows included, has to be sent first; `checkpoint` sees to it."""
+        self.samples.saved(manifest.step)
         self._sink.record(
             wire.CheckpointRecord(
                 step=manifest.step,
@@ -486,6 +490,7 @@ class Reporter:
             return True
         window.close()
         with contextlib.suppress(Exception):
+            self.samples.tell()
             if self.uncovered is not None:
                 self.uncovered.read_last()
         delivered = self.flush(timeout_s)

@@ -38,6 +38,7 @@ WorkerReport = (
     wire.GroupRecord
     | wire.CheckpointRecord
     | wire.EvaluationRecord
+    | wire.SamplesRecord
     | wire.ModelResultRecord
     | wire.EndpointRecord
     | wire.ScheduleRecord

@@ -18,6 +18,7 @@ from muster.document.train_config import Hold, TrainConfig
 from muster.measure import comm
 from muster.measure.timing import StepTimer
 from muster.sdk.run import Run
+from muster.sdk.samples import SampleLog
 from muster.sdk.stops import StopNotice
 from muster.training import (
     allocation,
@@ -198,6 +199,7 @@ def _run_steps(job: _Job, saver: Saver) -> StopNotice | None:
     # A stop request that came during start-up is seen here, before any work.
     stop = job.run.should_stop(agree=not job.is_alone)
     is_first, is_over = True, False
+    samples = _SampleCount.of(job)
     training.began_at = time.monotonic()
     job.held_at = training.trained(hold.unit) if hold else 0.0
 
@@ -224,13 +226,62 @@ def _run_steps(job: _Job, saver: Saver) -> StopNotice | None:
             num_steps_planned=job.num_steps,
         )
         is_first = False
+        if samples is not None:
+            samples.stepped(training.step)
         training.scheduler.step()
         is_due = probe is None and _is_due(config, training, job.num_steps)
         stop = votes.end(timer, is_due=is_due)
         if probe is None:
             stop, is_over = _validate_and_save(job, saver, values, stop)
     votes.settle()
+    job.run.reporter.samples.tell()
     return stop
+
+
+@dataclass(frozen=True)
+class _SampleCount:
+    """Tells Muster which samples each step has used: that follows from its number."""
+
+    log: SampleLog
+    steps_per_epoch: int
+    global_batch: int
+    num_left_out: int
+    """Samples of an epoch that make no whole batch."""
+
+    @classmethod
+    def of(cls, job: _Job) -> _SampleCount | None:
+        """Return the count of a training that is about to go on; None where workers are not at the same
+        step."""
+        strategy, training = job.strategy, job.training
+        if job.config.probe is not None or strategy.max_lead != 0:
+            return None
+        used = training.steps_per_epoch * training.global_batch
+        count = cls(
+            job.run.reporter.samples,
+            training.steps_per_epoch,
+            training.global_batch,
+            job.task.num_samples - used,
+        )
+        count.log.place_of_step = count.place
+        epoch, position = count.place(training.step)
+        count.log.begin(
+            epoch,
+            position,
+            num_samples=used,
+            num_ranks=strategy.data_world_size,
+            order=f"seed {job.config.seed} in batches of {count.global_batch}",
+        )
+        return count
+
+    def place(self, step: int) -> tuple[int, int]:
+        """Return the epoch and the position in it after `step`."""
+        epoch, num = divmod(step, self.steps_per_epoch)
+        return epoch, num * self.global_batch
+
+    def stepped(self, step: int) -> None:
+        self.log.reach(*self.place(step))
+        if step % self.steps_per_epoch == 0:
+            self.log.end_epoch(num_left_out=self.num_left_out)
 
 
 def _validate_and_save(
@@ -256,6 +307,7 @@ def _validate_and_save(
     if ends or (is_best and config.save_best) or _is_checkpoint_due(config, training):
         with timer.checkpoint():
             timer.flush()
+            job.run.reporter.samples.tell()
             state.save(saver, job.run, training, val, stop=stop)
     return stop, is_over
 

@@ -16,6 +16,9 @@ RAS_RANK = -2
 """`rank` and `local_rank` under which a node files what NCCL's RAS threads say of the whole job."""
 SERIES_PER_RECORD_MAX = 2_000
 """Most series of one record of metrics."""
+SAMPLE_SPANS_MAX = 64
+SAMPLE_SAVES_MAX = 64
+SAMPLE_ORDER_CHARS = 200
 PACKAGES_MAX = 1000
 """Installed packages that are listed of a job's environment."""
 
@@ -92,6 +95,46 @@ class CheckpointRecord:
     files: dict[str, str]
     """SHA-256 by file name."""
     metrics: dict[str, Number] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleSpan:
+    """Samples that a rank was given without a break. A position is a number of samples of the epoch's
+    order, counted over all ranks, from 0 to `num_samples`."""
+
+    first_epoch: int
+    first: int
+    """Position in the first epoch at which the rank began."""
+    last_epoch: int
+    last: int
+    """Position in the last epoch up to which all ranks had got once this one had got its share."""
+    num_samples: int
+    """Number of positions in an epoch."""
+    num_ranks: int
+    """Number of ranks that the samples are dealt to."""
+    order: str
+    """What the order follows from, at most SAMPLE_ORDER_CHARS: equal texts have the same samples at
+    the same positions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplesRecord:
+    """Samples that a rank was given in this attempt. Replaces earlier records of the rank."""
+
+    type: Literal["samples"] = "samples"
+    local_rank: int
+    rank: int
+    spans: list[SampleSpan]
+    """At most SAMPLE_SPANS_MAX, in the order of time."""
+    saves: list[list[int]] = field(default_factory=list)
+    """[step, epoch, position, num_padded, num_left_out] of the newest checkpoints, at most
+    SAMPLE_SAVES_MAX."""
+    num_padded: int = 0
+    """Samples that were given twice to fill the last batch of an epoch, over all ranks."""
+    num_left_out: int = 0
+    """Samples left out at the ends of epochs, where they made no whole batch, over all ranks."""
+    num_spans_cut: int = 0
+    """Number of spans beyond the limit, which are not in `spans`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -525,6 +568,7 @@ Record = (
     | GroupRecord
     | CheckpointRecord
     | EvaluationRecord
+    | SamplesRecord
     | ModelResultRecord
     | EndpointRecord
     | ScheduleRecord

@@ -304,6 +304,11 @@ class ReportServer:
             self._captured_folder(_path(message.get("path")))
         elif kind == "child_run":
             self._child_run(clean_name(str(message.get("label"))))
+        elif kind == "samples":
+            place = {"local_rank": reporter.worker.local_rank, "rank": reporter.worker.rank}
+            self._record(
+                wire.dump(_few_samples(wire.load(wire.SamplesRecord, message | place))), False
+            )
         elif kind in _RARE_RECORDS:
             self._record(wire.dump(wire.load(_RARE_RECORDS[kind], message)), False)
         # Any other message comes from a newer SDK and is ignored.
@@ -343,6 +348,23 @@ class ReportServer:
         if self.num_refused_lines == 1:
             who = f"rank {reporter.worker.rank}" if reporter.worker else "a worker"
             self._warn(f"a report of {who} was refused: {reason} (reported once per attempt)")
+
+
+def _few_samples(told: wire.SamplesRecord) -> wire.SamplesRecord:
+    """Return the record if it is within the SDK's bounds. Raises ValueError otherwise."""
+    if len(told.spans) > wire.SAMPLE_SPANS_MAX or len(told.saves) > wire.SAMPLE_SAVES_MAX:
+        raise ValueError("samples have too many spans or checkpoints")
+    if any(len(span.order) > wire.SAMPLE_ORDER_CHARS for span in told.spans):
+        raise ValueError("samples have an order of too many characters")
+    if any(len(save) != 5 for save in told.saves):
+        raise ValueError("samples have a checkpoint that is not five numbers")
+    numbers = [n for save in told.saves for n in save]
+    for span in told.spans:
+        numbers += [span.first_epoch, span.first, span.last_epoch, span.last]
+        numbers += [span.num_samples, span.num_ranks]
+    for number in [*numbers, told.num_padded, told.num_left_out, told.num_spans_cut]:
+        _integer(number, "samples")
+    return told
 
 
 def _bounded(progress: wire.WorkerProgress) -> wire.WorkerProgress:

@@ -355,6 +355,8 @@ class WorkerRow(Base):
     """wire.WorkerProgress, the last one that was new."""
     moved_at: Mapped[dt.datetime | None]
     """When that came."""
+    samples: Mapped[dict[str, Any] | None]
+    """wire.SamplesRecord, the last one; None if the worker does not tell which samples it is given."""
     exit_code: Mapped[int | None]
     signal: Mapped[int | None]
     exit_message: Mapped[str] = mapped_column(default="")

@@ -34,6 +34,11 @@ class Task(Protocol):
         ...
 
     @property
+    def num_samples(self) -> int:
+        """Number of samples to train with."""
+        ...
+
+    @property
     def steps_per_epoch(self) -> int: ...
 
     @property
@@ -95,6 +100,10 @@ class Classification:
     @property
     def global_batch(self) -> int:
         return self._global_batch
+
+    @property
+    def num_samples(self) -> int:
+        return self._order.num_samples
 
     @property
     def steps_per_epoch(self) -> int:
