@@ -381,6 +381,34 @@ SENTENCES: Mapping[str, str] = {
         "Counts and bytes of collectives come from torch's flight recorder: {steps:step}."
     ),
     # Where slot-seconds went.
+    "continuation.proven": "Every sample was used once in each epoch: {num} in all, with {restarts:restart}.",
+    "continuation.repeated": (
+        "{num:sample was|samples were} used more than once: in epoch {epoch:#}, attempt {no:#} was given again what its "
+        "checkpoint had been trained with."
+    ),
+    "continuation.skipped": (
+        "{num:sample was|samples were} skipped: in epoch {epoch:#}, attempt {no:#} went on behind them."
+    ),
+    "continuation.unconfirmed": (
+        "{num:sample was|samples were} not confirmed by every rank: attempt {no:#} ended in epoch {epoch:#} before its ranks "
+        "had told how far they were. Call `state_dict` on all ranks to have each tell at every checkpoint."
+    ),
+    "continuation.unknown_save": (
+        "Not known: attempt {no:#} went on from step {step:#}, and nobody told which samples that checkpoint "
+        "had been trained with."
+    ),
+    "continuation.silent": (
+        "Not known: {num} of {of} ranks of attempt {no:#} did not tell which samples they were given."
+    ),
+    "continuation.cut": (
+        "Not known: rank {rank:#} of attempt {no:#} jumped between samples more often than is recorded."
+    ),
+    "continuation.other_data": (
+        "Not known: the data set had {num:sample} in attempt {no:#}, and {before} before."
+    ),
+    "continuation.other_order": (
+        "Not known: the samples of attempt {no:#} came in another order ({order}; before: {before})."
+    ),
     "goodput.lost": "{pct}% of the slot time moved no training forward.",
     "goodput.nothing_lost": "{pct}% of the slot time was lost.",
     "goodput.unmeasured": (

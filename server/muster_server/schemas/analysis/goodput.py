@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from ..base import Output, PartOut
+from .continuation import ContinuationOut
 
 
 class AttemptLedgerOut(Output):
@@ -54,6 +55,8 @@ class TrialGoodputOut(Output):
     headline_parts: list[PartOut]
     save_interval: SaveIntervalOut | None
     """Null if nothing has failed in the pool, or if it would save less than 1 % of the time."""
+    continuation: ContinuationOut | None
+    """Which samples its attempts have used; null if its script does not tell."""
     attempts: list[AttemptLedgerOut]
     """Its newest attempts, at most 100, in order."""
 

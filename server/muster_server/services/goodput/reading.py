@@ -50,6 +50,7 @@ from muster_server.schemas.analysis.goodput import (
 )
 from muster_server.schemas.base import parts_out
 
+from ..checkpoints import continuation
 from ..core.lookup import get_trial
 from ..metrics.export import without_formula
 from .loading import Accounted, account
@@ -113,6 +114,7 @@ def trial_goodput(session: Session, trial_id: int, *, now: dt.datetime) -> Trial
         headline=None if said is None else said.english,
         headline_parts=_parts(said),
         save_interval=_save_interval_out(advice),
+        continuation=continuation.continuation_out(continuation.load(session, trial)),
         attempts=items,
     )
 

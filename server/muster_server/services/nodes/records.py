@@ -37,6 +37,7 @@ from muster.wire import (
     Record,
     RecordsReply,
     RecordsRequest,
+    SamplesRecord,
     ScheduleRecord,
     ShardPlanRecord,
     ShardsRecord,
@@ -69,7 +70,7 @@ from muster_server.errors import MusterError, NotFound
 from muster_server.parts import NO_REGISTRY
 from muster_server.security.principal import Principal
 
-from ..checkpoints import cleaning
+from ..checkpoints import cleaning, continuation
 from ..checkpoints.lookup import OBJECT_STORE, store_of
 from ..core.events import add_event
 from ..logs import storage
@@ -376,6 +377,8 @@ def _apply_other(
         case EvaluationRecord():
             trial = session.get_one(TrialRow, allocation.trial_id)
             evaluations.record(session, trial, allocation.attempt_no, record, now)
+        case SamplesRecord():
+            continuation.record(session, allocation, record)
         case ModelResultRecord():
             trial = session.get_one(TrialRow, allocation.trial_id)
             model_results.record(session, trial, allocation.attempt_no, record, now)

@@ -83,6 +83,8 @@ def _show_trial(name: str, found: schema.TrialGoodputOut) -> None:
         say(f"It also spent {duration(found['queued_s'])} in the queue, which held no slots.")
     if found["save_interval"] is not None:
         say(found["save_interval"]["reason"])
+    if found["continuation"] is not None:
+        say(found["continuation"]["verdict"])
 
 
 def _classes(classes: Mapping[str, float], whole: float) -> object:
