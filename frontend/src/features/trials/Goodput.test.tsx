@@ -28,6 +28,22 @@ const found: TrialGoodput = {
     reason: "A checkpoint every 120 steps would lose less.",
     reason_parts: [],
   },
+  continuation: {
+    is_proven: false,
+    verdict: "80 samples were used more than once.",
+    verdict_parts: [],
+    num_samples: 300,
+    num_epochs: 1,
+    num_used: 300,
+    num_repeated: 80,
+    num_skipped: 0,
+    num_unconfirmed: 0,
+    num_padded: 0,
+    num_left_out: 4,
+    num_attempts: 2,
+    num_ranks: [2, 1],
+    stretches: [{ kind: "repeated", attempt_no: 2, epoch: 0, start: 0, stop: 60 }],
+  },
   attempts: [
     {
       no: 1,

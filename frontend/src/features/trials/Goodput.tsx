@@ -68,6 +68,7 @@ function Ledger({ trial, data }: { trial: TrialDetail; data: TrialGoodput }) {
           ))}
         </ol>
       </Section>
+      {data.continuation ? <Continuation found={data.continuation} /> : null}
       {data.save_interval ? <Interval trial={trial} advice={data.save_interval} /> : null}
     </>
   );
@@ -97,6 +98,49 @@ function useSurvival({ kept_step: step, classes }: AttemptLedger): string {
   if (step !== null) return step > 0 ? t("goodput.keptTo", { step: format.count(step) }) : t("goodput.keptNone");
   if (classes["unmeasured"]) return t("goodput.keptUnknown");
   return classes["productive"] ? t("goodput.keptAll") : t("goodput.noSteps");
+}
+
+/** Which samples the training has used over its restarts, and whether each was used once. */
+function Continuation({ found }: { found: NonNullable<TrialGoodput["continuation"]> }) {
+  const { t } = useTranslation();
+  const more = found.num_repeated + found.num_skipped + found.num_unconfirmed;
+  const listed = found.stretches.reduce((sum, stretch) => sum + stretch.stop - stretch.start, 0);
+  return (
+    <Section
+      title={t("goodput.samples")}
+      note={found.is_proven ? t("goodput.proven") : t("goodput.notProven")}
+      guide="guides/sdk#samples-used-once"
+      testId="continuation"
+    >
+      <p className={layout["aboveNone"]}>
+        <Reason text={found.verdict} parts={found.verdict_parts} />
+      </p>
+      <KeyValues
+        items={[
+          [t("goodput.samplesUsed"), format.count(found.num_used)],
+          [t("goodput.perEpoch"), format.count(found.num_samples)],
+          [t("goodput.dealtTo"), t("goodput.ranks", { ranks: found.num_ranks.join(" → ") })],
+          [t("goodput.padded"), format.count(found.num_padded)],
+          [t("goodput.leftOut"), format.count(found.num_left_out)],
+        ]}
+      />
+      {found.stretches.length > 0 ? (
+        <ul>
+          {found.stretches.map((stretch) => (
+            <li key={`${stretch.kind} ${stretch.epoch} ${stretch.start}`}>
+              {t(`goodput.stretch.${stretch.kind}`, {
+                epoch: stretch.epoch + 1,
+                first: format.count(stretch.start),
+                last: format.count(stretch.stop - 1),
+                no: stretch.attempt_no,
+              })}
+            </li>
+          ))}
+          {listed < more ? <li>{t("goodput.moreSamples", { count: more - listed })}</li> : null}
+        </ul>
+      ) : null}
+    </Section>
+  );
 }
 
 interface IntervalProps {

@@ -81,6 +81,22 @@ export const goodput = {
       "Slot-hours and costs of the whole cluster over the last {{count}} days, by day, project, person and pool",
     empty: "No slot time in this period",
     emptyHint: "No slot was held, or none has been counted yet. Running attempts are counted about once a minute.",
+    samples: "Samples",
+    proven: "Proven by what its ranks told",
+    notProven: "Not proven",
+    samplesUsed: "Used",
+    perEpoch: "In an epoch",
+    dealtTo: "Dealt to",
+    ranks: "{{ranks}} ranks",
+    padded: "Given twice to fill a batch",
+    leftOut: "Left out at the ends of epochs",
+    stretch: {
+      repeated: "Epoch {{epoch}}, positions {{first}} to {{last}}: used again by attempt {{no}}",
+      skipped: "Epoch {{epoch}}, positions {{first}} to {{last}}: skipped by attempt {{no}}",
+      unconfirmed: "Epoch {{epoch}}, positions {{first}} to {{last}}: not confirmed by all ranks of attempt {{no}}",
+    },
+    moreSamples_one: "And {{count}} more sample",
+    moreSamples_other: "And {{count}} more samples",
     remedies: {
       preparing:
         "Reuse environments: a node builds one for each list of `environment.requirements`, and pulls each image, once.",

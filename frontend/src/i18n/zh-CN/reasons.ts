@@ -224,6 +224,17 @@ export const parts: Readonly<Record<string, string>> = {
   "bound.unexplained": "它自己的步中没有任何部分能解释这一点，请查看它所在的节点以及那里还在运行什么",
   "bound.by_turns": "没有哪个 rank 的迟到超出偶然：它们轮流互相等待，例如输入大小不同，或机器上还有其他程序",
   "measured.timeline": "通信和步骤的各部分来自 GPU 内核时间线：{{steps}} 步中的 {{num}} 步",
+  "continuation.proven": "每个样本在每轮中都恰好使用一次：共 {{num}} 个，重启 {{restarts}} 次",
+  "continuation.repeated":
+    "{{num}} 个样本被重复使用：在第 {{epoch}} 轮，第 {{no}} 次尝试再次得到其检查点已训练过的样本",
+  "continuation.skipped": "{{num}} 个样本被跳过：在第 {{epoch}} 轮，第 {{no}} 次尝试从它们之后继续",
+  "continuation.unconfirmed":
+    "{{num}} 个样本未得到所有进程确认：第 {{no}} 次尝试在第 {{epoch}} 轮结束时，各进程尚未报告进度。在所有进程上调用 `state_dict`，使其在每个检查点都报告",
+  "continuation.unknown_save": "未知：第 {{no}} 次尝试从第 {{step}} 步继续，但没有报告该检查点用过哪些样本",
+  "continuation.silent": "未知：第 {{no}} 次尝试的 {{of}} 个进程中有 {{num}} 个没有报告得到了哪些样本",
+  "continuation.cut": "未知：第 {{no}} 次尝试的进程 {{rank}} 在样本间跳转的次数超过了可记录的数量",
+  "continuation.other_data": "未知：第 {{no}} 次尝试的数据集有 {{num}} 个样本，之前有 {{before}} 个",
+  "continuation.other_order": "未知：第 {{no}} 次尝试的样本顺序不同（{{order}}；之前：{{before}}）",
   "goodput.lost": "占用槽位的时间中有 {{pct}}% 没有推进训练",
   "goodput.nothing_lost": "占用槽位的时间中损失了 {{pct}}%",
   "goodput.unmeasured": "未知：占用槽位的时间中有 {{pct}}% 没有测得步骤。使用 PyTorch 或 `muster.log` 时会测量步骤",
