@@ -207,6 +207,15 @@ def test_work_that_was_rolled_back_is_not_used_twice():
     assert found.num_used == 200
 
 
+def test_an_attempt_that_was_taken_back_as_a_whole_counts_for_nothing():
+    anew = attempt(2, told(spans=[(0, 0, 0, 60)]), resume_step=10)
+    third = attempt(3, told(spans=[(0, 80, 1, 100)]), resume_step=10)
+    found = trace([FIRST, anew, third], is_complete=True)
+    assert found is not None
+    assert found.is_proven, verdict(found).english
+    assert found.num_attempts == 2
+
+
 def test_a_rank_that_died_without_a_word_is_not_taken_for_granted():
     first = attempt(
         1,

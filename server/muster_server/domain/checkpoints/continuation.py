@@ -112,7 +112,12 @@ def trace(attempts: Sequence[AttemptSamples], *, is_complete: bool) -> Continuat
                 cut = save.position
                 evened = [*evened[: save.index], (save.num_padded, save.num_left_out)]
                 lineage = lineage[: save.index + 1]
-            pieces = [_until(piece, cut) for piece in pieces if piece.start < cut]
+            newest = lineage[-1].no
+            pieces = [
+                _until(piece, cut)
+                for piece in pieces
+                if piece.start < cut and piece.attempt_no <= newest
+            ]
         if not has_told:
             continue
         pieces += _pieces(attempt)
