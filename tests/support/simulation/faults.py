@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from . import invariants
 from .computer import Computer
 from .control_plane import ApiServer
-from .scenario import Fault, Weather
+from .scenario import Fault, FaultKind, Weather
 from .witness import Change
 
 if TYPE_CHECKING:
@@ -85,7 +85,9 @@ class Faults:
                 behind = world.computers if fault.flavor == "all" else self._behind(fault.target)
                 # One of several alone is a node that is cut off: nobody can tell the difference.
                 if len(behind) > 1 or len(world.computers) == 1:
-                    self._cut(behind, dataclasses.replace(fault, flavor="both"))
+                    self._cut(
+                        behind, dataclasses.replace(fault, flavor="both", kind=self._seen(behind))
+                    )
             case "api_down":
                 for api in self._servers(fault):
                     world.trace(api.name, f"crashes for {fault.duration_s:.1f} s")
@@ -158,6 +160,16 @@ class Faults:
     def _servers(self, fault: Fault) -> list[ApiServer]:
         apis = self._world.apis
         return [apis[fault.target % len(apis)]] if fault.flavor == "one" else apis
+
+    def _seen(self, behind: list[Computer]) -> FaultKind:
+        """Return what the silence of these computers looks like: where only one of them has ever been
+        heard, like that of one node."""
+        known = {name for (name,) in self._world.witness.rows("SELECT name FROM nodes")}
+        heard = [computer for computer in behind if computer.name in known]
+        if len(heard) != 1 or known == {heard[0].name}:
+            return "proxy_away"
+        heard[0].note_trouble()
+        return "cut"
 
     def _behind(self, target: int) -> list[Computer]:
         """The computers that reach the server of this number alone."""
