@@ -19,6 +19,7 @@ from muster_server.schemas.cluster import EventOut, TrialSystemMetricsOut
 from muster_server.schemas.experiments import (
     CheckpointOut,
     EvaluationOut,
+    KeepRunningIn,
     ProcessGroupOut,
     TrialDetail,
     TrialOut,
@@ -39,6 +40,7 @@ from muster_server.services.runtime import (
     pipelines,
     progress,
     tracked_runs,
+    waste,
 )
 
 router = APIRouter(tags=["trials"])
@@ -118,6 +120,15 @@ def promote_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
         search_control.promote(session, trial_id, by)
         session.flush()
         return trials.trial_out(session, trial_id)
+
+
+@router.post("/trials/{trial_id}:keep")
+def keep_trial(trial_id: Id, body: KeepRunningIn, db: Db, by: By) -> TrialDetail:
+    """Keep a trial running for some hours, whatever the rules on waste of its pool and document say."""
+    with db.transaction() as session:
+        waste.keep(session, trial_id, hours=body.hours, by=by)
+        session.flush()
+        return trials.trial_detail(session, trial_id)
 
 
 def _end(db: Database, trial_id: int, desired: Literal["stop", "kill"], by: Caller) -> TrialOut:

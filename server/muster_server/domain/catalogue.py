@@ -431,6 +431,12 @@ SENTENCES: Mapping[str, str] = {
         "A checkpoint every {steps:step} would lose {pct}% of the time instead of {current_pct}%: a save takes "
         "{save_s} s, and as many slots of this pool fail every {hours} h."
     ),
+    # Slots that do nothing.
+    "waste.no_step": "No step for {minutes} min, while its slots are held.",
+    "waste.idle": "No GPU used by {pct}% or more for {minutes} min, while its slots are held.",
+    "waste.saves": "It saves a checkpoint and stops at {at} unless it goes on or you keep it running.",
+    "waste.stops": "It is stopped at {at} unless it goes on or you keep it running.",
+    "waste.over": "It does something again, or is kept running.",
     # What is known of a training that stands still.
     "stuck.by_counts": "Rank {rank:#} has called {num:#} collectives of {group}, others {most:#}.",
     "stuck.by_nccl": "By NCCL's own status, rank {rank:#} has launched operation {num:#}, others {most:#}.",

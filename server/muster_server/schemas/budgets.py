@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from muster.document.running import WasteSection
 from muster.wire import IsolationLevel
 from muster_server.domain.access import Audience
 from muster_server.domain.nodes.availability import ForeignProcesses
 
 from .base import Identifier, Input, Output, PartOut, SafeStr, WireFloat
-from .document import BudgetIn
+from .document import BudgetIn, WasteIn
 
 MAX_QUOTAS = 100
 
@@ -168,6 +169,9 @@ class PoolIn(Input):
     foreign_processes: ForeignProcesses | None = None
     """What to do about devices that somebody uses outside Muster: `wait` until they are free, or
     `ignore` it and share them."""
+    waste: WasteIn | None = None
+    """When trials that hold slots and do nothing are noticed, and what follows. It replaces the rule
+    as a whole."""
 
 
 class PoolOut(Output):
@@ -184,6 +188,8 @@ class PoolOut(Output):
     """What images may begin with; empty for all images."""
     foreign_processes: ForeignProcesses
     """What is done about devices that somebody uses outside Muster: `wait` or `ignore`."""
+    waste: WasteSection
+    """When trials that hold slots and do nothing are noticed, and what follows."""
     num_nodes: int
     num_nodes_online: int
     num_nodes_too_weak: int

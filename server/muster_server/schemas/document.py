@@ -34,7 +34,7 @@ from pydantic_core import core_schema
 from muster.document.codec import dump, key_of, load
 from muster.document.common import Bounds, Mark
 from muster.document.experiment import ExperimentConfig
-from muster.document.running import BudgetSection
+from muster.document.running import BudgetSection, WasteSection
 from muster.document.trainer_settings import OWN_FUNCTION
 from muster_server.schemas.base import SafeStr, one_line
 
@@ -165,6 +165,7 @@ class Checked:
 
 Document = model_of(ExperimentConfig)
 BudgetIn = Annotated[BudgetSection, Checked]
+WasteIn = Annotated[WasteSection, Checked]
 
 
 @functools.cache

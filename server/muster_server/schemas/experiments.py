@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from muster.document.running import WasteAction
 from muster.inference.scores import ClassScore
 from muster_server.domain.insight.probes import Purpose
 
@@ -147,6 +148,23 @@ class NoticeOut(Output):
     text: str
     parts: list[PartOut]
     """`text` as message parts, for translation."""
+
+
+class WasteNoticeOut(NoticeOut):
+    """A trial that holds slots and does nothing."""
+
+    at: dt.datetime
+    """When that was noticed."""
+    action: WasteAction
+    """What is done about it at `acts_at`."""
+    acts_at: dt.datetime | None
+    """When the trial is stopped unless it goes on or is kept; null: it is not."""
+
+
+class KeepRunningIn(Input):
+    """For how long a trial runs on, whatever it does."""
+
+    hours: Annotated[float, Field(gt=0, le=168)] = 8.0
 
 
 class ExperimentOut(Output):
@@ -415,6 +433,10 @@ class TrialDetail(TrialOut):
     notices: list[NoticeOut]
     """Notices about a script of your own: workers that train independently, an end without a step,
     and no loss. Most serious first; usually empty."""
+    waste: WasteNoticeOut | None
+    """Set while it holds slots and does nothing, by the rules of its pool and its document."""
+    keep_until: dt.datetime | None
+    """Time until which it is kept running, whatever it does; null if it never was."""
     prediction: PredictionProgressOut | None
     """How far a batch inference is; null for others, and until its rows are counted."""
 

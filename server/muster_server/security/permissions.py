@@ -239,6 +239,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "get_diagnosis": "view",
     "cancel_diagnosis": "submit",
     "apply_diagnosis": "submit",
+    "keep_trial": "submit",
     "ask_trial_stacks": "submit",
     "get_trial_stacks": "view",
     "get_trial_plan": "view",

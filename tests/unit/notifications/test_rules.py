@@ -66,6 +66,7 @@ def test_every_kind_that_a_rule_can_name_is_made_by_some_event():
             for event in (
                 "trial.stuck",
                 "guard.fired",
+                "waste.noticed",
                 "search.finished",
                 "experiment.new_best",
                 "checkpoint.damaged",

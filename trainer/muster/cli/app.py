@@ -47,6 +47,7 @@ COMMANDS = {
     "resume": ("operations", "resume"),
     "stop": ("operations", "stop"),
     "kill": ("operations", "kill"),
+    "keep": ("operations", "keep"),
     "continue": ("lineage", "continue_"),
     "fork": ("lineage", "fork"),
     "archive": ("operations", "archive"),

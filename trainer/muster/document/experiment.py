@@ -35,6 +35,7 @@ from .running import (
     PreflightSection,
     ResourcesSection,
     RestartsSection,
+    WasteSection,
 )
 from .searching import FromSection, SearchSection
 from .strategy import StrategySection
@@ -139,6 +140,9 @@ class ExperimentConfig:
     guards: Annotated[tuple[GuardSection, ...], Bounds(max_length=GUARDS_MAX)] = ()
     """Rules on metrics that act: stop at a loss that is not finite, go back to the last good
     checkpoint with a lower learning rate, restart away from a slow node."""
+    waste: WasteSection | None = None
+    """Notice or stop trials that hold slots and do nothing, earlier than the pool does. The rules of
+    the pool hold as well."""
     checkpoints: CheckpointsSection = field(default_factory=CheckpointsSection)
     """When and where checkpoints are saved."""
     outputs: OutputsSection | None = field(default_factory=OutputsSection)

@@ -122,6 +122,32 @@ class ResourcesSection:
     grows past this."""
 
 
+WasteAction = Literal["notice", "checkpoint_and_stop", "stop"]
+Minutes = Annotated[float, Bounds(ge=0.1, le=10_080)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WasteSection:
+    """When a trial that holds slots and does nothing is noticed, and what follows. Its evaluations and
+    saves are not waste, and neither is a job that serves, predicts, evaluates or exports a model."""
+
+    no_step_for_min: Minutes | None = 60.0
+    """Minutes in which an attempt that has made a step makes no other; null: steps do not matter."""
+    device_below_percent: Annotated[float, Bounds(gt=0, le=100)] | None = 5.0
+    """Use of a GPU, in percent, below which it is idle. All GPUs of the trial must be; null: GPUs do not
+    matter. A GPU whose use is not measured is not idle."""
+    device_for_min: Annotated[float, Bounds(ge=0.1, le=1_440)] = 60.0
+    """Minutes in which they are idle."""
+    grace_min: Annotated[float, Bounds(ge=0, le=10_080)] = 30.0
+    """Minutes from the start of an attempt's processes in which nothing is noticed: longer than they
+    load and compile."""
+    action: WasteAction = "notice"
+    """`notice`: a notice and a notification. `checkpoint_and_stop`: stop the trial later, with time for a
+    last checkpoint; `muster continue` resumes it. `stop`: kill it later."""
+    act_after_min: Annotated[float, Bounds(ge=0, le=10_080)] = 30.0
+    """Minutes from the notice to the action. The owner can keep the trial running meanwhile."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class BudgetSection:
     """What an experiment may cost. When one of the limits is reached, its trials save a checkpoint

@@ -250,6 +250,11 @@ export const parts: Readonly<Record<string, string>> = {
   "goodput.stopping": "{{pct}}% 用于停止进程和释放槽位",
   "goodput.idle": "{{pct}}% 既没有步骤，也没有使用设备",
   "goodput.abandoned": "{{pct}}% 是没有用上的工作：其试验失败或被停止",
+  "waste.no_step": "已有 {{minutes}} 分钟没有执行任何步骤，而槽位仍被占用",
+  "waste.idle": "已有 {{minutes}} 分钟没有 GPU 的使用率达到 {{pct}}%，而槽位仍被占用",
+  "waste.saves": "除非它继续运行或您让它保持运行，否则它将于 {{at}} 保存检查点并停止",
+  "waste.stops": "除非它继续运行或您让它保持运行，否则它将于 {{at}} 被停止",
+  "waste.over": "它又有了动静，或被要求保持运行",
   "goodput.save_interval":
     "若每 {{steps}} 步保存一次检查点，损失的时间为 {{pct}}%，而现在为 {{current_pct}}%：一次保存需要 {{save_s}} 秒，该池中同样多的槽位每 {{hours}} 小时发生一次故障",
   "stuck.by_counts": "rank {{rank}} 已调用 {{group}} 的 {{num}} 次集合通信，其他 rank 为 {{most}} 次",

@@ -30,6 +30,8 @@ class PoolRow(Base):
     """What images may begin with; empty for all images."""
     foreign_processes: Mapped[ForeignProcesses] = mapped_column(String(8), default="wait")
     """Whether devices that somebody uses outside Muster wait until they are free: wait | ignore."""
+    waste: Mapped[dict[str, Any] | None]
+    """muster.document.running.WasteSection; null: the defaults."""
     changed_at: Mapped[dt.datetime]
 
 

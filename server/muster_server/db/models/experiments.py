@@ -172,7 +172,9 @@ class TrialRow(Base):
     avoided: Mapped[list[Any]] = mapped_column(default=list)
     """domain.lifecycle.avoidance.Avoided as plain values: nodes that did not fit into its gang."""
     guard_reason: Mapped[str] = mapped_column(default="", server_default="")
-    """Why a guard has stopped it; "" if none has."""
+    """Why a guard, or a rule on waste, has stopped it; "" if none has."""
+    keep_until: Mapped[dt.datetime | None]
+    """Time until which its owner keeps it running, whatever the rules on waste say."""
     hparams_before: Mapped[dict[str, Any] | None]
     """Its hyperparameters before guards changed them; null: none has."""
     rolled_back_attempt: Mapped[int] = mapped_column(default=0, server_default="0")
@@ -260,6 +262,8 @@ class AttemptRow(Base):
     """When it had not moved for so long that its stacks were taken; once per attempt."""
     stuck_reason: Mapped[str] = mapped_column(default="")
     """Why it is to be ended for that, where its document says so; empty: it is not."""
+    waste: Mapped[dict[str, Any] | None]
+    """domain.runtime.waste.Notice as plain values while it wastes its slots; null: it does not."""
     created_at: Mapped[dt.datetime]
     started_at: Mapped[dt.datetime | None]
     ended_at: Mapped[dt.datetime | None]

@@ -41,6 +41,8 @@ class UserRow(Base):
     signed in again."""
     created_at: Mapped[dt.datetime]
     last_login_at: Mapped[dt.datetime | None]
+    summarized_at: Mapped[dt.datetime | None]
+    """End of the last week of which a summary was sent, or of which there was nothing to say."""
 
     @hybrid_property
     def may_act(self) -> bool:

@@ -13,6 +13,7 @@ RuleKind = Literal[
     "trial.failed",
     "trial.stuck",
     "guard.fired",
+    "waste.noticed",
     "experiment.ended",
     "experiment.new_best",
     "search.finished",
@@ -61,6 +62,11 @@ EVENTS: Mapping[RuleKind, NotifiedEvent] = {
         title=LocalizedText("Guard acted", "守护规则已触发"),
         when="a guard of a document has acted",
         event_types=("guard.fired",),
+    ),
+    "waste.noticed": NotifiedEvent(
+        title=LocalizedText("Slots wasted", "槽位闲置"),
+        when="a trial holds slots and does nothing, or was stopped for that",
+        event_types=("waste.noticed", "waste.ended"),
     ),
     "experiment.ended": NotifiedEvent(
         title=LocalizedText("Experiment ended", "实验结束"),

@@ -62,6 +62,7 @@ CHANGEABLE = (
     "restarts",
     "checkpoints",
     "guards",
+    "waste",
     "environment",
     "budget",
     "on_disconnect",

@@ -48,7 +48,7 @@ from ..core.events import add_event
 from ..core.lookup import get_experiment
 from ..core.ownership import require_charge
 from ..core.paging import decode_cursor, encode_cursor, read_page, read_page_of_tuples
-from ..runtime import notices, predictions, tracked_runs
+from ..runtime import notices, predictions, tracked_runs, waste
 from ..scheduling import held_slots
 from . import trial_columns
 from .operations import require_managed
@@ -136,6 +136,8 @@ def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> 
             NoticeOut(text=notice.english, parts=parts_out(notice))
             for notice in notices.notices(session, trial, experiment.config)
         ],
+        waste=waste.notice_out(session, trial),
+        keep_until=trial.keep_until,
         prediction=predictions.get_progress(session, trial.id),
     )
 

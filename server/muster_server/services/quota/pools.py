@@ -8,6 +8,8 @@ from collections import Counter, defaultdict
 from sqlalchemy import func, select, union
 from sqlalchemy.orm import Session
 
+from muster.document.codec import dump, load
+from muster.document.running import WasteSection
 from muster_server.db.engine import touch
 from muster_server.db.models import NodeRow, NodeSlotRow, PoolProviderRow, PoolRow
 from muster_server.domain.scheduling.resources import is_isolated
@@ -54,8 +56,10 @@ def change_pool(session: Session, name: str, changes: PoolIn, now: dt.datetime) 
     if row is None:
         row = PoolRow(name=name)
         session.add(row)
-    for field, value in changes.model_dump(exclude_none=True).items():
+    for field, value in changes.model_dump(exclude_none=True, exclude={"waste"}).items():
         setattr(row, field, value)
+    if changes.waste is not None:
+        row.waste = dump(changes.waste)
     row.changed_at = now
     session.flush()
     if changes.foreign_processes is not None:
@@ -131,6 +135,7 @@ def _show(session: Session, names: list[str]) -> list[PoolOut]:
             requires_containers=name in settings and settings[name].requires_containers,
             allowed_images=settings[name].allowed_images if name in settings else [],
             foreign_processes=settings[name].foreign_processes if name in settings else "wait",
+            waste=load(WasteSection, (name in settings and settings[name].waste) or {}),
             num_nodes=sum(nodes[name].values()),
             num_nodes_online=nodes[name].get(NodeState.ONLINE, 0),
             num_nodes_too_weak=too_weak[name],

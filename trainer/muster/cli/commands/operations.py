@@ -28,7 +28,7 @@ from ..output import (
     wants_json,
 )
 from ..selecting import SelectionOptions, selecting
-from ..trials import address, find_trial
+from ..trials import TrialArgument, address, find_trial
 
 if TYPE_CHECKING:
     from muster.client import schema
@@ -181,6 +181,18 @@ pause = _command("pause", "Let trials save a checkpoint and give up their slots 
 resume = _command("resume", "Resume paused experiments from their checkpoints.")
 stop = _ending("stop", "Stop experiments or trials, leaving time to save a last checkpoint.")
 kill = _ending("kill", "End experiments or trials, at once and without a checkpoint.")
+
+
+def keep(
+    trial: TrialArgument,
+    hours: Annotated[float, typer.Option(help="For how long, 168 at most.")] = 8.0,
+) -> None:
+    """Keep a trial running for some hours that was noticed to hold slots and do nothing."""
+    kept = server().post(f"/trials/{find_trial(trial)['id']}:keep", {"hours": hours})
+    if not printed_json(kept):
+        say(f"Trial {address(kept)} is kept running until {kept['keep_until']}.")
+
+
 archive = _command("archive", "Hide experiments that have ended from lists.")
 unarchive = _command("unarchive", "Show archived experiments in lists again.")
 

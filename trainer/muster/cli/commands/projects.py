@@ -378,6 +378,73 @@ def pool_foreign_processes(
     report(pool, f"Pool {name}: {rules[rule]}")
 
 
+_MAY_BE_OFF = ("no_step_for_min", "device_below_percent")
+
+
+@pool_app.command("waste")
+def pool_waste(
+    name: NameArgument,
+    action: Annotated[
+        Literal["notice", "checkpoint_and_stop", "stop"] | None,
+        typer.Option(help="What is done about a trial that holds slots and does nothing."),
+    ] = None,
+    no_step: Annotated[
+        float | None, typer.Option(help="Minutes without a step; 0: steps do not matter.")
+    ] = None,
+    idle_below: Annotated[
+        float | None, typer.Option(help="Percent below which a GPU is idle; 0: GPUs do not matter.")
+    ] = None,
+    idle_for: Annotated[
+        float | None, typer.Option(help="Minutes in which all GPUs of a trial are idle.")
+    ] = None,
+    grace: Annotated[
+        float | None, typer.Option(help="Minutes after the start in which nothing is noticed.")
+    ] = None,
+    act_after: Annotated[
+        float | None, typer.Option(help="Minutes from the notice to the action.")
+    ] = None,
+) -> None:
+    """Set what is done about trials that hold slots and do nothing (administrators).
+
+    What is not given stays as it is.
+    """
+    given = {
+        "action": action,
+        "no_step_for_min": no_step,
+        "device_below_percent": idle_below,
+        "device_for_min": idle_for,
+        "grace_min": grace,
+        "act_after_min": act_after,
+    }
+    changes = {
+        key: None if value == 0 and key in _MAY_BE_OFF else value
+        for key, value in given.items()
+        if value is not None
+    }
+    known = next((pool for pool in server().pages("/pools") if pool["name"] == name), None)
+    pool = _change_pool(name, waste={**(known["waste"] if known else {}), **changes})
+    report(pool, f"Pool {name}: {_waste_rule(pool)}")
+
+
+def _waste_rule(pool: schema.PoolOut) -> str:
+    rule = pool["waste"]
+    signs = []
+    if rule["no_step_for_min"] is not None:
+        signs.append(f"no step for {rule['no_step_for_min']:g} min")
+    if rule["device_below_percent"] is not None:
+        below, minutes = rule["device_below_percent"], rule["device_for_min"]
+        signs.append(f"all GPUs below {below:g}% for {minutes:g} min")
+    if not signs:
+        return "idle trials are not noticed"
+    does = {
+        "notice": "a notice",
+        "checkpoint_and_stop": f"a notice, and {rule['act_after_min']:g} min later a checkpoint and a stop",
+        "stop": f"a notice, and {rule['act_after_min']:g} min later a stop",
+    }
+    after = f"{rule['grace_min']:g} min after the start"
+    return f"{' or '.join(signs)}, from {after} on: {does[rule['action']]}"
+
+
 # ---------------------------------------------------------------- helpers
 
 
