@@ -17,6 +17,7 @@ import { useCatalog } from "../../lib/catalog";
 import * as format from "../../lib/format";
 import { PoolProvider } from "./PoolProvider";
 import { ProviderDialog } from "./ProviderDialog";
+import { PoolWasteFields } from "./PoolWasteFields";
 import layout from "../../components/layout.module.css";
 import { bodyOf, PoolContainersCell, PoolContainersFields, rulesOf } from "./PoolContainers";
 
@@ -139,6 +140,7 @@ function PoolDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
   const [level, setLevel] = useState(pool.min_isolation);
   const [rules, setRules] = useState(rulesOf(pool));
   const [foreign, setForeign] = useState(pool.foreign_processes);
+  const [waste, setWaste] = useState(pool.waste);
   const save = useMutation({
     mutationFn: () =>
       unwrap(
@@ -148,6 +150,7 @@ function PoolDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
             price_per_slot_hour: Number(price),
             min_isolation: level,
             foreign_processes: foreign,
+            waste,
             ...bodyOf(rules),
           },
         }),
@@ -193,6 +196,7 @@ function PoolDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
         checked={foreign === "ignore"}
         onChange={(event) => setForeign(event.currentTarget.checked ? "ignore" : "wait")}
       />
+      <PoolWasteFields rule={waste} onChange={setWaste} />
     </FormDialog>
   );
 }

@@ -31,6 +31,7 @@ import { TrialEvents } from "./TrialEvents";
 import { TrialHead } from "./header/TrialHead";
 import { TrialStrip } from "./header/TrialStrip";
 import { useHome } from "./useHome";
+import { WasteNotice } from "./header/WasteNotice";
 import { Why } from "./header/Why";
 
 export { askEarly } from "./askEarly";
@@ -76,6 +77,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
     <>
       <TrialHead trial={data} experiment={whole} isOnly={isOnly} title={title} isShort={isLog} />
       <Why trial={data} />
+      <WasteNotice trial={data} owner={whole?.owner ?? null} />
       {data.notices.map((notice) => (
         <Notice key={notice.text} tone="warn">
           <span data-testid="notice">

@@ -287,6 +287,21 @@ export const trials = {
     allCurves_one: "{{count}} trial",
     allCurves_other: "{{count}} trials",
   },
+  waste: {
+    keep: "Keep running for",
+    hours_one: "{{count}} hour",
+    hours_other: "{{count}} hours",
+    title: "Trials that hold slots and do nothing",
+    hint: "A notice is on their page; rules can notify their owner. Nothing is noticed right after the start.",
+    action: {
+      notice: "Notice only",
+      checkpoint_and_stop: "Notice, then save a checkpoint and stop",
+      stop: "Notice, then stop at once",
+    },
+    noStep: "Minutes without a step",
+    idleFor: "Minutes with idle GPUs",
+    actAfter: "Minutes until the stop",
+  },
   sendOn: {
     button: "Promote",
     title: "Promote this trial?",

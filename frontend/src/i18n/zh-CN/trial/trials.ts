@@ -280,6 +280,21 @@ export const trials: Same<typeof english> = {
     allCurves_one: "{{count}} 个试验",
     allCurves_other: "{{count}} 个试验",
   },
+  waste: {
+    keep: "保持运行",
+    hours_one: "{{count}} 小时",
+    hours_other: "{{count}} 小时",
+    title: "占用槽位却没有动静的试验",
+    hint: "在其页面上提示，规则可以通知所有者。刚启动时不提示。",
+    action: {
+      notice: "仅提示",
+      checkpoint_and_stop: "提示，然后保存检查点并停止",
+      stop: "提示，然后立即停止",
+    },
+    noStep: "没有步骤的分钟数",
+    idleFor: "GPU 空闲的分钟数",
+    actAfter: "到停止为止的分钟数",
+  },
   sendOn: {
     button: "晋级",
     title: "让此试验晋级？",
