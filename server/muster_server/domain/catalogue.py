@@ -431,6 +431,24 @@ SENTENCES: Mapping[str, str] = {
         "A checkpoint every {steps:step} would lose {pct}% of the time instead of {current_pct}%: a save takes "
         "{save_s} s, and as many slots of this pool fail every {hours} h."
     ),
+    # What would have been enough for a run.
+    "efficiency.slots": (
+        "Asked for {slots:slot}, computation used {used} on median: the GPUs were {pct}% in use, in {num:sample}. Try fewer "
+        "slots, or larger batches."
+    ),
+    "efficiency.slot": (
+        "The GPU was {pct}% in use on median, in {num:sample}. Try a larger batch, or look at what limits a step on the "
+        "Performance tab."
+    ),
+    "efficiency.preparing": (
+        "The start took {pct}% of the slot time, {part}% of it to prepare nodes: environment, image, code and checks."
+    ),
+    "efficiency.starting": (
+        "The start took {pct}% of the slot time, {part}% of it before the first step: imports, loading and compiling."
+    ),
+    "efficiency.restoring": (
+        "The start took {pct}% of the slot time, {part}% of it to load checkpoints."
+    ),
     # Slots that do nothing.
     "waste.no_step": "No step for {minutes} min, while its slots are held.",
     "waste.idle": "No GPU used by {pct}% or more for {minutes} min, while its slots are held.",

@@ -326,7 +326,12 @@ def test_slots_whose_gpus_do_nothing_are_idle(
                 )
             )
     played.end(allocation_id, "success", 110, 110)
-    classes = ledger(show, experiment_id)["classes"]
+    found = ledger(show, experiment_id)
+    classes = found["classes"]
+    (use,) = found["efficiency"]["used"]
+    assert (use["name"], use["num_samples"]) == ("gpu_pct", 10)
+    assert use["peak"] == pytest.approx(max(sum(use_pct) / 2, 0.5))
+    assert found["efficiency"]["advice"] == [], "ten samples are too few"
     idle = 200 if max(use_pct) < 5 else 100
     assert classes["idle"] == pytest.approx(idle, abs=1)
     assert classes.get("unmeasured", 0) == pytest.approx(200 - idle, abs=1)

@@ -19,6 +19,14 @@ const found: TrialGoodput = {
   parts: { computation: 3000 },
   headline: "50% of the slot time moved no training forward.",
   headline_parts: [],
+  efficiency: {
+    slots: 4,
+    memory_bytes: null,
+    used: [{ name: "gpu_pct" as const, median: 30, peak: 95, num_samples: 40 }],
+    lost: "repeated",
+    lost_share: 0.22,
+    advice: [{ text: "Try fewer slots.", parts: [] }],
+  },
   save_interval: {
     steps: 120,
     interval_s: 130,

@@ -69,8 +69,46 @@ function Ledger({ trial, data }: { trial: TrialDetail; data: TrialGoodput }) {
         </ol>
       </Section>
       {data.continuation ? <Continuation found={data.continuation} /> : null}
+      {data.efficiency ? <Efficiency card={data.efficiency} /> : null}
       {data.save_interval ? <Interval trial={trial} advice={data.save_interval} /> : null}
     </>
+  );
+}
+
+/** What the run asked for, used and lost, and what to change. */
+function Efficiency({ card }: { card: NonNullable<TrialGoodput["efficiency"]> }) {
+  const { t } = useTranslation();
+  const asked = [
+    t("trial.slots", { count: card.slots }),
+    card.memory_bytes ? t("goodput.memoryEach", { memory: format.bytes(card.memory_bytes) }) : null,
+  ];
+  const amount = (name: string, value: number) =>
+    name === "memory_bytes" ? format.bytes(value) : format.pct(value / 100);
+  return (
+    <Section title={t("goodput.efficiency")} guide="guides/goodput#one-run" testId="efficiency">
+      <KeyValues
+        items={[
+          [t("goodput.asked"), asked.filter(Boolean).join(" · ")],
+          ...card.used.map(({ name, median, peak, num_samples: count }): [string, string] => [
+            t(`goodput.used.${name}`),
+            t("goodput.usedOf", { median: amount(name, median), peak: amount(name, peak), count }),
+          ]),
+          ...(card.lost
+            ? [
+                [
+                  t("goodput.largestLoss"),
+                  `${t(`goodput.kind.${card.lost as "idle"}`)} · ${format.pct(card.lost_share)}`,
+                ] as [string, string],
+              ]
+            : []),
+        ]}
+      />
+      {card.advice.map((advice) => (
+        <p key={advice.text}>
+          <Reason text={advice.text} parts={advice.parts} />
+        </p>
+      ))}
+    </Section>
   );
 }
 

@@ -250,6 +250,13 @@ export const parts: Readonly<Record<string, string>> = {
   "goodput.stopping": "{{pct}}% 用于停止进程和释放槽位",
   "goodput.idle": "{{pct}}% 既没有步骤，也没有使用设备",
   "goodput.abandoned": "{{pct}}% 是没有用上的工作：其试验失败或被停止",
+  "efficiency.slots":
+    "申请了 {{slots}} 个槽位，计算使用的中位数为 {{used}} 个：在 {{num}} 个样本中，GPU 使用率的中位数为 {{pct}}%。请尝试更少的槽位或更大的批次",
+  "efficiency.slot":
+    "在 {{num}} 个样本中，GPU 使用率的中位数为 {{pct}}%。请尝试更大的批次，或在性能页面上查看是什么限制了步的速度",
+  "efficiency.preparing": "启动占槽位时间的 {{pct}}%，其中 {{part}}% 用于准备节点：环境、镜像、代码和检查",
+  "efficiency.starting": "启动占槽位时间的 {{pct}}%，其中 {{part}}% 用在第一步之前：导入、加载和编译",
+  "efficiency.restoring": "启动占槽位时间的 {{pct}}%，其中 {{part}}% 用于加载检查点",
   "waste.no_step": "已有 {{minutes}} 分钟没有执行任何步骤，而槽位仍被占用",
   "waste.idle": "已有 {{minutes}} 分钟没有 GPU 的使用率达到 {{pct}}%，而槽位仍被占用",
   "waste.saves": "除非它继续运行或您让它保持运行，否则它将于 {{at}} 保存检查点并停止",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Literal
 
 from ..base import Output, PartOut
 from .continuation import ContinuationOut
@@ -37,6 +38,40 @@ class SaveIntervalOut(Output):
     reason_parts: list[PartOut]
 
 
+class UseFigureOut(Output):
+    """What a run used of one thing."""
+
+    name: Literal["cpu_pct", "memory_bytes", "gpu_pct", "gpu_memory_pct"]
+    """CPU and memory of whole nodes, where no other run shared them; mean use of the run's GPUs on a
+    node, and the memory in use on the fullest of them."""
+    median: float
+    peak: float
+    num_samples: int
+
+
+class RunAdviceOut(Output):
+    """What to change about a run."""
+
+    text: str
+    parts: list[PartOut]
+    """`text` as message parts, for translation."""
+
+
+class EfficiencyOut(Output):
+    """What a run asked for, what it used, what it lost and what to change."""
+
+    slots: int
+    memory_bytes: int | None
+    """Memory asked for on each node; null if none was."""
+    used: list[UseFigureOut]
+    """Empty without samples. They are of the newest attempt, and kept for seven days."""
+    lost: str | None
+    """Class of the largest loss; null if nothing was lost."""
+    lost_share: float
+    """Share of the slot time that it took, 0 to 1."""
+    advice: list[RunAdviceOut]
+
+
 class TrialGoodputOut(Output):
     """Where the slot-seconds of a trial went. The classes sum to the slot-seconds allocated."""
 
@@ -57,6 +92,8 @@ class TrialGoodputOut(Output):
     """Null if nothing has failed in the pool, or if it would save less than 1 % of the time."""
     continuation: ContinuationOut | None
     """Which samples its attempts have used; null if its script does not tell."""
+    efficiency: EfficiencyOut | None
+    """Null while the trial has not ended."""
     attempts: list[AttemptLedgerOut]
     """Its newest attempts, at most 100, in order."""
 

@@ -7,11 +7,12 @@ import datetime as dt
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 from sqlalchemy import or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from muster.series_rules import STEP_MAX
 from muster_server.db.models import (
@@ -30,6 +31,7 @@ from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics import SeriesRecord
 from muster_server.db.sight import SEES_ALL
 from muster_server.domain.goodput import ledger
+from muster_server.domain.goodput.efficiency import RunSample
 from muster_server.domain.goodput.ledger import (
     AttemptHistory,
     Days,
@@ -63,6 +65,8 @@ ROWS_MAX = 100 * ledger.BLOCK_ROWS
 _ROWS_BEFORE = 20
 SAMPLES_MAX = 1_000
 """Newest samples of a node that are looked at."""
+NODES_MAX = 16
+"""Nodes of a run whose samples are read for its efficiency card."""
 IDLE_BELOW_PCT = 5.0
 """Use of a device below which it does nothing for its job."""
 RESTORE = "time/restore_ms"
@@ -237,23 +241,71 @@ def _idle_share(session: Session, allocations: Sequence[AllocationRow]) -> float
     for allocation in allocations:
         if allocation.spec.get("slot_type") == "cpu":
             continue
-        samples = session.scalars(
-            select(NodeSampleRow.usage)
-            .where(
-                NodeSampleRow.node_id == allocation.node_id,
-                NodeSampleRow.at >= allocation.created_at,
-                *([NodeSampleRow.at <= allocation.ended_at] if allocation.ended_at else []),
-            )
-            .order_by(NodeSampleRow.at.desc())
-            .limit(SAMPLES_MAX)
-        )
-        for usage in samples:
+        for usage in _samples(session, allocation):
             gpus = [g for g in usage.get("gpus") or () if g.get("index") in allocation.slots]
             use = [g["use_pct"] for g in gpus if g.get("use_pct") is not None]
             if use:
                 num += 1
                 num_idle += max(use) < IDLE_BELOW_PCT
     return num_idle / num if num else 0.0
+
+
+def run_samples(session: Session, trial: TrialRow) -> list[RunSample]:
+    """Return how busy the nodes of a trial's newest attempt were, SAMPLES_MAX samples of each at most."""
+    found: list[RunSample] = []
+    allocations = session.scalars(
+        select(AllocationRow)
+        .where(AllocationRow.trial_id == trial.id, AllocationRow.attempt_no == trial.attempt_no)
+        .order_by(AllocationRow.node_rank)
+        .limit(NODES_MAX)
+    ).all()
+    for mine in allocations:
+        other = aliased(AllocationRow)
+        until = [other.created_at < mine.ended_at] if mine.ended_at else []
+        is_shared = session.scalar(
+            select(other.id)
+            .where(
+                other.node_id == mine.node_id,
+                other.id != mine.id,
+                or_(other.ended_at.is_(None), other.ended_at > mine.created_at),
+                *until,
+            )
+            .limit(1),
+            execution_options=SEES_ALL,
+        )
+        for usage in _samples(session, mine):
+            gpus = [g for g in usage.get("gpus") or () if g.get("index") in mine.slots]
+            if mine.spec.get("slot_type") == "cpu":
+                gpus = []
+            use = [g["use_pct"] for g in gpus if g.get("use_pct") is not None]
+            full = [
+                100.0 * g["memory_used_bytes"] / g["memory_total_bytes"]
+                for g in gpus
+                if g.get("memory_total_bytes")
+            ]
+            found.append(
+                RunSample(
+                    cpu_pct=None if is_shared else usage.get("cpu_pct"),
+                    memory_bytes=None if is_shared else usage.get("memory_used_bytes"),
+                    gpu_pct=fmean(use) if use else None,
+                    gpu_memory_pct=max(full, default=None),
+                )
+            )
+    return found
+
+
+def _samples(session: Session, allocation: AllocationRow) -> Sequence[dict[str, Any]]:
+    """Return the newest samples of a node while an allocation held slots of it."""
+    return session.scalars(
+        select(NodeSampleRow.usage)
+        .where(
+            NodeSampleRow.node_id == allocation.node_id,
+            NodeSampleRow.at >= allocation.created_at,
+            *([NodeSampleRow.at <= allocation.ended_at] if allocation.ended_at else []),
+        )
+        .order_by(NodeSampleRow.at.desc())
+        .limit(SAMPLES_MAX)
+    ).all()
 
 
 def _later(session: Session, attempt: AttemptRow, is_built_in: bool) -> list[LaterAttempt]:

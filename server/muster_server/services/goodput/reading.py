@@ -11,6 +11,7 @@ from typing import Any, Literal
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from muster.byte_sizes import parse_size
 from muster_server.db.models import (
     AttemptRow,
     CheckpointRow,
@@ -22,6 +23,7 @@ from muster_server.db.models import (
     UserRow,
 )
 from muster_server.db.queries.metrics import chunked
+from muster_server.domain.goodput.efficiency import efficiency
 from muster_server.domain.goodput.ledger import (
     CLASSES,
     LOST,
@@ -37,23 +39,26 @@ from muster_server.domain.goodput.summary import (
     headline,
 )
 from muster_server.domain.messages import AnyMessage
-from muster_server.domain.states import TERMINATIONS, AttemptState, RetryClass
+from muster_server.domain.states import TERMINAL_TRIAL, TERMINATIONS, AttemptState, RetryClass
 from muster_server.schemas.analysis.goodput import (
     AttemptLedgerOut,
+    EfficiencyOut,
     GoodputDayOut,
     GoodputGroupOut,
     GoodputOut,
     LosingTrialOut,
     LossOut,
+    RunAdviceOut,
     SaveIntervalOut,
     TrialGoodputOut,
+    UseFigureOut,
 )
 from muster_server.schemas.base import parts_out
 
 from ..checkpoints import continuation
 from ..core.lookup import get_trial
 from ..metrics.export import without_formula
-from .loading import Accounted, account
+from .loading import Accounted, account, run_samples
 
 By = Literal["project", "pool", "user"]
 ATTEMPTS_MAX = 100
@@ -115,7 +120,23 @@ def trial_goodput(session: Session, trial_id: int, *, now: dt.datetime) -> Trial
         headline_parts=_parts(said),
         save_interval=_save_interval_out(advice),
         continuation=continuation.continuation_out(continuation.load(session, trial)),
+        efficiency=_efficiency(session, trial, classes) if trial.state in TERMINAL_TRIAL else None,
         attempts=items,
+    )
+
+
+def _efficiency(session: Session, trial: TrialRow, classes: Mapping[str, float]) -> EfficiencyOut:
+    resources = session.get_one(ExperimentRow, trial.experiment_id).config.resources
+    found = efficiency(
+        slots=resources.slots,
+        memory_bytes=parse_size(resources.memory) if resources.memory else None,
+        samples=run_samples(session, trial),
+        classes=classes,
+    )
+    return EfficiencyOut.from_row(
+        found,
+        used=[UseFigureOut.from_row(one) for one in found.used],
+        advice=[RunAdviceOut(text=one.english, parts=parts_out(one)) for one in found.advice],
     )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from muster.byte_sizes import byte_size
+
 from ...absent import server
 from ...output import console, duration, number, printed_json, say, table
 from ...trials import TrialReference, address, find_trial, parse_trial
@@ -14,6 +16,12 @@ from ...trials import TrialReference, address, find_trial, parse_trial
 if TYPE_CHECKING:
     from muster.client import schema
 
+_USED = {
+    "cpu_pct": "CPU of its nodes",
+    "memory_bytes": "memory of its nodes",
+    "gpu_pct": "GPU",
+    "gpu_memory_pct": "GPU memory",
+}
 _SHORT_S = 3600.0
 """Slot-seconds below which hours would show nothing but zeros."""
 
@@ -85,6 +93,24 @@ def _show_trial(name: str, found: schema.TrialGoodputOut) -> None:
         say(found["save_interval"]["reason"])
     if found["continuation"] is not None:
         say(found["continuation"]["verdict"])
+    if found["efficiency"] is not None:
+        _show_efficiency(found["efficiency"])
+
+
+def _show_efficiency(card: schema.EfficiencyOut) -> None:
+    memory = card["memory_bytes"]
+    asked = "1 slot" if card["slots"] == 1 else f"{card['slots']:,} slots"
+    say(f"Asked for {asked}" + (f" and {byte_size(memory)} on each node." if memory else "."))
+    if card["used"]:
+        shown = table("USED", "MEDIAN", "PEAK", "SAMPLES")
+        for use in card["used"]:
+            is_bytes = use["name"] == "memory_bytes"
+            values = (use["median"], use["peak"])
+            texts = [byte_size(int(value)) if is_bytes else f"{value:.0f}%" for value in values]
+            shown.add_row(_USED[use["name"]], *texts, f"{use['num_samples']:,}")
+        console().print(shown)
+    for advice in card["advice"]:
+        say(advice["text"])
 
 
 def _classes(classes: Mapping[str, float], whole: float) -> object:
