@@ -15,6 +15,7 @@ from muster_server.db.engine import Database
 from muster_server.security.encryption import KeyRing
 from muster_server.services.core import blobs, retention
 from muster_server.services.goodput import updating as goodput
+from muster_server.services.goodput import weekly
 from muster_server.services.metrics import compaction
 from muster_server.services.metrics import retention as metrics_retention
 from muster_server.services.notifications import retention as notification_retention
@@ -74,6 +75,10 @@ def sweep_once(
         goodput.update_due(database, now, budget_s=PART_S)
     except Exception:
         log.exception("updating_ledgers_failed")
+    try:
+        weekly.send_due(database, now)
+    except Exception:
+        log.exception("weekly_summaries_failed")
     if audit_retention_days is not None:
         try:
             audit_retention.remove_old(

@@ -239,6 +239,7 @@ export const errors: Readonly<Record<string, string>> = {
   "notifications.bad_target": "此目标的地址或密钥无法使用。",
   "notifications.no_recipient": "规则既没有选择收件箱，也没有选择目标。",
   "notifications.admin_kind": "此事件涉及整个集群，只有管理员的规则可以选择它。",
+  "notifications.personal_kind": "此事件只涉及用户本人，项目的规则不能选择它。",
   "notifications.admins_only": "只有管理员可以更改项目的通知。可以改为创建自己的规则，并限定到该项目。",
   "notifications.name_taken": "已有同名的目标。",
   "notifications.too_many": "数量达到上限，请删除一些。",

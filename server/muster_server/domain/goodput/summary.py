@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ _LEAST_NAMED = 0.01
 _UNKNOWN = 0.5
 _WORTH = 0.01
 _PER_HOUR = 3600.0
+WEEK = dt.timedelta(days=7)
+_SUMMED_AT = dt.timedelta(hours=6)
+"""Time after the end of a week at which all of it has been counted."""
+_LOSSES_TOLD = 3
 
 
 def headline(totals: Mapping[str, float], *, num_restarts: int | None) -> AnyMessage | None:
@@ -61,6 +66,34 @@ def _pct(share: float) -> str:
     """Return a percentage with two significant digits, so that a small loss is not shown as 0."""
     pct = 100.0 * share
     return f"{pct:.0f}" if pct >= 10 or pct == 0 else f"{pct:.2g}"
+
+
+# ---------------------------------------------------------------- a week
+
+
+def due_week(now: dt.datetime) -> dt.datetime:
+    """Return the last Monday, 06:00 UTC, from which the week before can be summed up."""
+    shifted = now.astimezone(dt.UTC) - _SUMMED_AT
+    monday = shifted.date() - dt.timedelta(days=shifted.weekday())
+    return dt.datetime.combine(monday, dt.time(), dt.UTC) + _SUMMED_AT
+
+
+def weekly_text(totals: Mapping[str, float], due_at: dt.datetime) -> str | None:
+    """Return what the runs of a person held and lost in the week before `due_at`; None if no slot was held.
+
+    totals: slot-seconds by class.
+    """
+    whole = allocated_s(totals)
+    if whole <= 0:
+        return None
+    first, last = (due_at - WEEK).date(), due_at.date() - dt.timedelta(days=1)
+    text = (
+        f"From {first} to {last}, your runs held {whole / _PER_HOUR:,.3g} slot-hours, "
+        f"{_pct(totals.get(TimeClass.PRODUCTIVE, 0.0) / whole)}% of them productive."
+    )
+    losses = sorted((k for k in LOST if totals.get(k, 0.0) > 0), key=lambda k: -totals[k])
+    named = ", ".join(f"{k} {_pct(totals[k] / whole)}%" for k in losses[:_LOSSES_TOLD])
+    return f"{text} Largest losses: {named}." if named else text
 
 
 # ---------------------------------------------------------------- how often to save

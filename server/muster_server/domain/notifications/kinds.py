@@ -21,6 +21,7 @@ RuleKind = Literal[
     "budget.reached",
     "node.lost",
     "cluster.maintenance",
+    "summary.weekly",
 ]
 """Kinds that a rule can name."""
 
@@ -44,6 +45,8 @@ class NotifiedEvent:
     """Whether it concerns the cluster, so that only rules of administrators may name it."""
     is_public: bool = False
     """Whether it concerns everybody, whichever experiments a user's rule is about."""
+    is_personal: bool = False
+    """Whether it concerns one user alone, whose own rules may name it."""
 
 
 EVENTS: Mapping[RuleKind, NotifiedEvent] = {
@@ -107,6 +110,12 @@ EVENTS: Mapping[RuleKind, NotifiedEvent] = {
         event_types=("maintenance.planned", "maintenance.started", "maintenance.ended"),
         is_public=True,
     ),
+    "summary.weekly": NotifiedEvent(
+        title=LocalizedText("Weekly summary", "每周汇总"),
+        when="on Mondays at 06:00 UTC: what your runs held in the week before, and what they lost",
+        event_types=(),
+        is_personal=True,
+    ),
 }
 """What each kind is about, in the order that pages list them."""
 
@@ -119,6 +128,11 @@ PUBLIC_KINDS: frozenset[NotificationKind] = frozenset(
     kind for kind, event in EVENTS.items() if event.is_public
 )
 """Kinds that concern everybody, whichever experiments a user's rule is about."""
+
+PERSONAL_KINDS: frozenset[NotificationKind] = frozenset(
+    kind for kind, event in EVENTS.items() if event.is_personal
+)
+"""Kinds that concern one user alone."""
 
 TITLES: Mapping[NotificationKind, str] = {
     **{kind: event.title.en for kind, event in EVENTS.items()},

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from .kinds import ADMIN_KINDS, PUBLIC_KINDS, NotificationKind
+from .kinds import ADMIN_KINDS, PERSONAL_KINDS, PUBLIC_KINDS, NotificationKind
 
 Whose = Literal["mine", "all"]
 
@@ -56,6 +56,8 @@ def applies(rule: NotificationRule, occurrence: Occurrence) -> bool:
         return rule.is_admin
     if occurrence.kind in PUBLIC_KINDS:
         return rule.user_id is not None
+    if occurrence.kind in PERSONAL_KINDS:
+        return rule.user_id is not None and rule.user_id == occurrence.owner_id
     if rule.user_id is None:
         return rule.owner_project_id == occurrence.project_id
     if rule.project_id is not None and rule.project_id != occurrence.project_id:

@@ -42,6 +42,8 @@ def path_of(notification: Notification) -> str:
         return f"/experiments/{notification.experiment_id}"
     if notification.node_id is not None:
         return f"/nodes/{notification.node_id}"
+    if notification.kind == "summary.weekly":
+        return "/goodput"
     return "/settings?tab=projects" if notification.project else "/settings?tab=notifications"
 
 

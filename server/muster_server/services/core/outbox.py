@@ -48,8 +48,11 @@ def notify(
     trial_id: int | None = None,
     node_id: str | None = None,
     project_id: int | None = None,
+    owner_id: int | None = None,
 ) -> None:
     """Add a notification for everybody whose rules match; nothing if there is nobody.
+
+    owner_id: user whom it concerns, where it is not about an experiment.
 
     The probes of a diagnosis, which nobody submitted, notify nobody.
     """
@@ -71,7 +74,7 @@ def notify(
         project_id = experiment.project_id
     occurrence = Occurrence(
         kind=kind,
-        owner_id=experiment.owner_id if experiment is not None else None,
+        owner_id=experiment.owner_id if experiment is not None else owner_id,
         project_id=project_id,
     )
     found = recipients(_load_rules(session, occurrence), occurrence)

@@ -13,7 +13,7 @@ from muster_server.db.models import (
     NotificationTargetRow,
     ProjectRow,
 )
-from muster_server.domain.notifications.kinds import ADMIN_KINDS, RuleKind
+from muster_server.domain.notifications.kinds import ADMIN_KINDS, PERSONAL_KINDS, RuleKind
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
 from muster_server.schemas.accounts.notifications import (
     NotificationRuleIn,
@@ -147,6 +147,14 @@ def _require_kinds(caller: Caller, owner: Owner, kinds: Sequence[RuleKind]) -> N
                 "notifications.admin_kind",
                 f"{kind} concerns the cluster: only rules of administrators can name it.",
                 hint=f"Leave out {kind}.",
+            )
+    for kind in PERSONAL_KINDS & set(kinds):
+        if owner.kind == "project":
+            raise InvalidRequest(
+                "notifications.personal_kind",
+                f"{kind} concerns one user alone: a rule of a project cannot name it.",
+                hint="Name it in a rule of your own.",
+                fields=[FieldProblem("kinds", f"has {kind}")],
             )
 
 
