@@ -178,6 +178,27 @@ def test_the_tab_goodput_names_each_piece_and_what_survived(
     expect(attempts.filter(has_text="Attempt 2")).to_contain_text("all steps kept")
 
 
+def test_a_trial_that_does_nothing_is_kept_running_by_one_click(
+    page: Page, stack: Stack, signed_in: BrowserContext
+) -> None:
+    rule = {"no_step_for_min": 0.1, "grace_min": 0, "action": "stop", "act_after_min": 60}
+    script = [{"train": {"epochs": 1, "steps_per_epoch": 5, "step_s": 0.05}}, {"sleep": 600}]
+    with stack.client() as client:
+        document = {**json.loads(scripted("wasteful", script)), "waste": rule}
+        made = client.post("/experiments", {"document": json.dumps(document)})
+        trial = f"/trials/{made['only_trial_id']}"
+        wait_for("it is noticed", lambda: client.get(trial)["waste"], 120)
+        page.goto(f"{stack.url}/experiments/{made['id']}")
+        expect(page.get_by_test_id("waste")).to_contain_text("unless it goes on or you keep it")
+        page.get_by_test_id("keep-8").click()
+        expect(page.get_by_test_id("waste")).to_have_count(0)
+        assert client.get(trial)["keep_until"] is not None
+        client.kill(made["id"])
+        client.wait(made["id"], timeout_s=60)
+    page.get_by_test_id("tab-goodput").click()
+    expect(page.get_by_test_id("efficiency")).to_contain_text("Asked for")
+
+
 def test_the_page_goodput_is_narrowed_by_a_click_and_leads_to_the_trial_that_lost(
     page: Page, stack: Stack, signed_in: BrowserContext, resumed: dict[str, Any]
 ) -> None:

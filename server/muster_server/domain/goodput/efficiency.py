@@ -23,7 +23,7 @@ class RunSample:
     """How busy a node of a run was at one time; None is what was not measured."""
 
     cpu_pct: float | None = None
-    """Of the whole node; None where other runs share it, as is `memory_bytes`."""
+    """Use of the whole node; None where other runs share it, as is `memory_bytes`."""
     memory_bytes: float | None = None
     gpu_pct: float | None = None
     """Mean use of the run's GPUs there."""
