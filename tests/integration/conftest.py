@@ -71,6 +71,7 @@ LONG_FILES = (
     "test_guide_managing",
     "test_kubernetes",
     "test_yield",
+    "test_truths",
     "test_several_servers",
     "test_guide_placement",
     "test_on_disconnect",

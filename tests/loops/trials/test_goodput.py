@@ -166,6 +166,34 @@ def test_a_training_that_failed_once_has_each_second_in_its_class(
     assert total["allocated_s"] == pytest.approx(3600 * spent, rel=5e-3)
 
 
+def test_the_slots_of_a_lost_node_are_held_until_it_was_lost(
+    played, agent, submit, show, at, count
+):
+    experiment_id = submit("restarts: {infra: 0, user: 0}", slots=1)
+    first = played.begin(0, 10)
+    played.node.send(first, rows(range(1, 21), begin_s=10))
+    other = agent("node-2", slots=1)
+    for seconds in range(35, 240, 5):
+        at(seconds)
+        other.beat()
+        played.controller.tick()
+    (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
+    (attempt,) = show(f"/trials/{trial['id']}")["attempts"]
+    lost_s = (dt.datetime.fromisoformat(attempt["ended_at"]) - BEGAN).total_seconds()
+    assert (attempt["state"], 40 < lost_s < 240) == ("LOST", True)
+    at(1000)
+    played.node.beat(expect=410)
+    played.node.register()
+    played.node.beat(running=[])
+    played.controller.tick()
+    count(1000)
+    found = ledger(show, experiment_id)
+    assert found["allocated_s"] == pytest.approx(lost_s)
+    spent = show(f"/experiments/{experiment_id}")["spending"]["slot_hours"]
+    assert found["allocated_s"] == pytest.approx(3600 * spent)
+    assert found["classes"]["undetected"] == pytest.approx(lost_s - 30)
+
+
 @pytest.mark.parametrize("logged", [{"train/loss": 1.0}, {}])
 def test_nobody_says_that_a_script_without_checkpoints_starts_over(
     played, submit, show, count, at, logged

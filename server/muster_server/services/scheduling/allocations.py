@@ -12,6 +12,7 @@ from sqlalchemy import (
     BindParameter,
     Table,
     bindparam,
+    case,
     delete,
     select,
     update,
@@ -98,7 +99,15 @@ _MEMBERS = select(
 _CLEAN = (
     update(_allocations)
     .where(_allocations.c.id.in_(_IDS), _allocations.c.observed == bindparam("before"))
-    .values(observed=AllocationState.CLEANED, desired="forget", state_since=_NOW, ended_at=_NOW)
+    .values(
+        observed=AllocationState.CLEANED,
+        desired="forget",
+        state_since=_NOW,
+        # The slots of a lost node were spent until it was lost.
+        ended_at=case(
+            (_allocations.c.observed == AllocationState.LOST, _allocations.c.ended_at), else_=_NOW
+        ),
+    )
 )
 _FREE = (
     update(_slots)
