@@ -252,6 +252,16 @@ def test_no_step_for_a_while(controller, running, fired, time_machine):
     )
 
 
+def test_a_start_that_takes_long_is_no_standstill(controller, running, fired, time_machine):
+    time_machine.move_to("2026-03-01T12:00:00Z", tick=False)
+    node, _, trial_id = running("guards: [{no_step_for_min: 5, action: notify}]\n")
+    for seconds in range(5, 700, 5):
+        time_machine.shift(5)
+        node.beat()
+        controller.tick()
+        assert len(fired(trial_id)) == (seconds >= 600), seconds
+
+
 def test_what_a_user_has_stopped_is_left_alone(controller, running, fired, member_client, show):
     node, allocation_id, trial_id = running(ROLLBACK)
     node.send(allocation_id, values(1.0, 0.9, 0.8), saved(1), values("NaN", first=4))

@@ -113,6 +113,19 @@ class TestConditions:
         state, firing = judge_silence(of, state, attempt_no=2, step=7, quiet_s=700)
         assert firing is not None
 
+    def test_a_start_is_no_silence_before_its_grace(self):
+        of = GuardSection(no_step_for_min=1, action="notify", max_times=2)
+        for quiet_s, fires in ((599, False), (600, True)):
+            _, firing = judge_silence(
+                of, GuardState(), attempt_no=1, step=0, quiet_s=quiet_s, is_starting=True
+            )
+            assert (firing is not None) == fires
+        start = GuardValue(1, 0, 0, 0.0)
+        late = [start, GuardValue(1, 1, 540_000, 1.0), GuardValue(1, 2, 541_000, 1.0)]
+        assert judge(of, GuardState(), late)[1] == []
+        silent = [*late, GuardValue(1, 3, 700_000, 1.0)]
+        assert [firing.step for firing in judge(of, GuardState(), silent)[1]] == [2]
+
     def test_silence_is_found_in_stored_values(self):
         of = GuardSection(no_step_for_min=1, action="notify")
         values = [*points([1, 1, 1]), GuardValue(1, 4, 90_000, 1.0)]

@@ -68,8 +68,9 @@ class GuardSection:
     below_median: BelowMedianSection | None = None
     """The values have stayed below a share of their own median, for throughput."""
     no_step_for_min: Annotated[float, Bounds(ge=0.1, le=10_080)] | None = None
-    """Minutes without a step while the trial runs, from the start of its workers on. Longer than
-    anything the training does between two steps. This or `metric`."""
+    """Minutes without a step while the trial runs. Longer than anything the training does between two
+    steps. The first step of an attempt may take at least 10 minutes from the start of its workers. This
+    or `metric`."""
     action: GuardAction
     """`notify`: an event and a notification. `stop`: end the trial at once. `checkpoint_and_stop`: end
     it with time for a last checkpoint. `rollback`: restart it from the newest checkpoint from before

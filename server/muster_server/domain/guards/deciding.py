@@ -27,6 +27,8 @@ class TrialGuards:
     """Last step that was reported."""
     quiet_s: float | None
     """Seconds since the attempt made its last step; None if it does not run, or is not heard."""
+    is_starting: bool = False
+    """It has made no step yet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,7 @@ def decide(trial: TrialGuards) -> GuardDecision | None:
                 attempt_no=trial.attempt_no,
                 step=trial.step,
                 quiet_s=trial.quiet_s,
+                is_starting=trial.is_starting,
             )
             found = [firing] if firing is not None else []
         states.append(state)

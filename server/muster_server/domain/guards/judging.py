@@ -26,6 +26,9 @@ MEDIAN_WINDOW = 200
 """Normal values whose median `below_median` compares with."""
 MEDIAN_MIN = 10
 """Normal values without which there is no such median."""
+START_GRACE_MIN = 10.0
+"""Minutes that the first step of an attempt may take at least: imports, rendezvous and compiling are no
+standstill."""
 SUMMABLE = 1e290
 """Sums of smaller values stay finite."""
 LAST_STEP = 1 << 53
@@ -95,15 +98,24 @@ def judge(
 
 
 def judge_silence(
-    guard: GuardSection, state: GuardState, *, attempt_no: int, step: int, quiet_s: float
+    guard: GuardSection,
+    state: GuardState,
+    *,
+    attempt_no: int,
+    step: int,
+    quiet_s: float,
+    is_starting: bool = False,
 ) -> tuple[GuardState, Firing | None]:
     """Judge `no_step_for_min` of an attempt that made its last step `quiet_s` seconds ago: it acts
-    once per attempt."""
+    once per attempt.
+
+    is_starting: it has made no step yet; `quiet_s` is the time since its workers started.
+    """
     state = dataclasses.replace(state)
     if attempt_no > state.attempt_no:
         state.attempt_no, state.is_armed = attempt_no, True
-    limit = guard.no_step_for_min
-    if limit is None or quiet_s < limit * 60 or not _may_fire(guard, state, step):
+    limit = _silence_limit(guard.no_step_for_min or math.inf, is_starting=is_starting)
+    if quiet_s < limit * 60 or not _may_fire(guard, state, step):
         return state, None
     _note_fired(state, step)
     return state, _silence(guard, attempt_no, step, quiet_s)
@@ -139,6 +151,10 @@ def _may_fire(guard: GuardSection, state: GuardState, step: int) -> bool:
 def _note_fired(state: GuardState, step: int) -> None:
     state.is_armed, state.num_normal = False, 0
     state.num_fired, state.fired_step = state.num_fired + 1, step
+
+
+def _silence_limit(limit_min: float, *, is_starting: bool) -> float:
+    return max(limit_min, START_GRACE_MIN) if is_starting else limit_min
 
 
 def _silence(guard: GuardSection, attempt_no: int, step: int, quiet_s: float) -> Firing:
@@ -261,7 +277,11 @@ class _Fold:
         before = self._state.since_ms
         self._state.since_ms = point.time_ms
         if before is None:
+            self._state.num_values = 0
             return None
+        self._state.num_values += 1
+        # The first point is the start of the workers where that is known.
+        limit_min = _silence_limit(limit_min, is_starting=self._state.num_values == 1)
         quiet_min = (point.time_ms - before) / 60_000
         return _Verdict(quiet_min < limit_min, quiet_min)
 

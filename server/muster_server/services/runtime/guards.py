@@ -124,6 +124,7 @@ def load_new(
             for guard, state in zip(guards, states, strict=True)
         )
         is_timed = any(guard.no_step_for_min is not None for guard in guards)
+        quiet = _quiet(session, trial, listening_since, now) if is_timed else None
         found.append(
             TrialGuards(
                 trial_id=trial.id,
@@ -133,7 +134,8 @@ def load_new(
                 states=states,
                 points=points,
                 step=trial.step,
-                quiet_s=_quiet_s(session, trial, listening_since, now) if is_timed else None,
+                quiet_s=quiet.seconds if quiet is not None else None,
+                is_starting=quiet is not None and quiet.is_starting,
             )
         )
     return found
@@ -173,9 +175,15 @@ def read_points(
     return found
 
 
-def _quiet_s(
+@dataclass(frozen=True)
+class _Quiet:
+    seconds: float
+    is_starting: bool
+
+
+def _quiet(
     session: Session, trial: TrialRow, listening_since: dt.datetime, now: dt.datetime
-) -> float | None:
+) -> _Quiet | None:
     """Return for how long a running attempt has made no step; None if it does not run, is to leave, or
     one of its nodes is not heard, so that nobody knows."""
     if trial.state != TrialState.RUNNING:
@@ -196,7 +204,8 @@ def _quiet_s(
     if started_at is None or not states or any(state != NodeState.ONLINE for state in states):
         return None
     since = max(filter(None, (started_at, trial.progress_at, listening_since)))
-    return (now - since).total_seconds()
+    is_starting = trial.progress_at is None or trial.progress_at < started_at
+    return _Quiet((now - since).total_seconds(), is_starting)
 
 
 # ---------------------------------------------------------------- what is done
