@@ -79,6 +79,7 @@ class QuotaOut(Output):
     slots_held: int
 
 
+GUARDS_TEXT_MAX = 65_536
 RetentionDays = Annotated[int, Field(ge=1, le=36_500)]
 
 
@@ -116,6 +117,9 @@ class ProjectPatch(Input):
     """Days after the end of a trial after which its logs are deleted; null: those of the server."""
     metric_retention_days: RetentionDays | None = None
     """Days after the end of a trial after which its long metrics are downsampled; null: those of the server."""
+    guards: Annotated[SafeStr, Field(max_length=GUARDS_TEXT_MAX)] | None = None
+    """Guards of what is submitted from now on, as YAML or JSON: a list, or a document with `guards`. A document's
+    own guard of the same metric and condition goes first. null or "" removes them."""
 
 
 class ProjectOut(Output):
@@ -136,6 +140,10 @@ class ProjectOut(Output):
     """Days after the end of a trial after which its logs are deleted; null: those of the server."""
     metric_retention_days: int | None
     """Days after the end of a trial after which its long metrics are downsampled; null: those of the server."""
+    guards: str
+    """Guards of what is submitted to it, as YAML or JSON; "" for none."""
+    guards_explained: list[str]
+    """What each of them does, in a sentence."""
     num_experiments: int
     num_experiments_active: int
     """Number of experiments that have not ended."""

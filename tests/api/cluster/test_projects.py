@@ -66,6 +66,56 @@ def test_a_project_is_made_changed_and_removed(admin_client, viewer_client, data
     assert viewer_client.get(f"{API}/projects/vision").status_code == 404
 
 
+GUARDS = """
+- {metric: train/loss, not_finite: true, action: rollback, set: {lr: x0.5, momentum: 0.5}}
+- {no_step_for_min: 30, action: notify}
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("", ["train/loss rollback", "None notify"]),
+        ("guards: []\n", []),
+        (
+            "guards: [{metric: train/loss, not_finite: true, action: stop}]\n",
+            ["train/loss stop", "None notify"],
+        ),
+        (
+            "guards: [{metric: train/loss, above: 9, action: stop}]\n",
+            ["train/loss stop", "train/loss rollback", "None notify"],
+        ),
+    ],
+)
+def test_a_project_gives_guards_to_what_is_submitted_to_it(
+    admin_client, member_client, written, expected
+):
+    admin_client.post(f"{API}/projects", json={"name": "default", "submission": "all"})
+    answer = admin_client.patch(f"{API}/projects/default", json={"guards": GUARDS})
+    assert answer.status_code == 200, answer.text
+    assert len(answer.json()["guards_explained"]) == 2
+    document = f"name: x\nentrypoint: a.py\ncode: {{installed: /a}}\nhyperparameters: {{lr: 1.0}}\n{written}"
+    preview = member_client.post(f"{API}/experiments:preview", json={"document": document})
+    assert len(preview.json()["guards"]) == len(expected), preview.text
+    submitted = member_client.post(f"{API}/experiments", json={"document": document})
+    shown = member_client.get(f"{API}/experiments/{submitted.json()['id']}").json()
+    guards = shown["config"]["guards"]
+    assert [f"{g['metric']} {g['action']}" for g in guards] == expected
+    assert [g["set"] for g in guards if g["action"] == "rollback"] in ([], [{"lr": "x0.5"}])
+
+    admin_client.patch(f"{API}/projects/default", json={"guards": None})
+    assert member_client.get(f"{API}/projects/default").json()["guards"] == ""
+
+
+def test_guards_of_a_project_that_cannot_work_are_refused(admin_client):
+    admin_client.post(f"{API}/projects", json={"name": "vision"})
+    answer = admin_client.patch(
+        f"{API}/projects/vision", json={"guards": "[{metric: a, action: stop}]"}
+    )
+    assert answer.status_code == 422
+    assert answer.json()["error"]["fields"][0]["path"] == "guards[0]"
+
+
 def test_members_may_look_but_not_change(member_client):
     submit(member_client)
     assert project(member_client).num_experiments_active == 1

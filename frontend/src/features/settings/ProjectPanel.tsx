@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../api/client";
 import { me, type Project, project as projectQuery, projectEvents } from "../../api/queries";
-import { KeyValues, Meter, Notice, Section } from "../../components/basics";
+import { Code, KeyValues, Meter, Notice, Section } from "../../components/basics";
 import { BudgetBars } from "../../components/BudgetBars";
 import { BudgetDialog } from "../../components/dialogs/BudgetDialog";
 import { Confirm } from "../../components/dialogs/Confirm";
@@ -18,6 +18,7 @@ import uiCss from "../../components/ui.module.css";
 import { Reason } from "../../components/text/Message";
 import * as format from "../../lib/format";
 import { ProjectMembers } from "./access/ProjectMembers";
+import { ProjectGuards } from "./ProjectGuards";
 import { ProjectRetention } from "./ProjectRetention";
 import { Notifications } from "./notifications/Notifications";
 import { Secrets } from "./Secrets";
@@ -48,7 +49,7 @@ export function ProjectPanel({ name }: { name: string }) {
   );
 }
 
-type Asked = "share" | "budget" | "retention" | "anew" | "delete";
+type Asked = "share" | "budget" | "retention" | "guards" | "anew" | "delete";
 
 /** What an administrator does to a project; `onChanged` follows each change. */
 function useProjectMutations(name: string, onChanged: () => void) {
@@ -106,6 +107,7 @@ function Panel({ project }: { project: Project }) {
             {button("share", t("projects.change"))}
             {button("budget", t(project.budget ? "budget.edit" : "budget.add"))}
             {button("retention", t("projects.retention"))}
+            {button("guards", t("projects.guards"))}
             {button("anew", t("projects.anew"))}
             {project.num_experiments === 0 ? button("delete", t("operation.delete")) : null}
           </span>
@@ -132,6 +134,15 @@ function Panel({ project }: { project: Project }) {
       ) : null}
       {asked === "retention" ? (
         <ProjectRetention
+          project={project}
+          pending={change.isPending}
+          error={change.error}
+          onSave={(body) => change.mutate(body)}
+          onClose={close}
+        />
+      ) : null}
+      {asked === "guards" ? (
+        <ProjectGuards
           project={project}
           pending={change.isPending}
           error={change.error}
@@ -207,6 +218,9 @@ function Share({ project }: { project: Project }) {
         [t("projects.countedSince"), <Stamp key="c" at={project.counted_since} />],
         [t("projects.logsKept"), kept(project.log_retention_days)],
         [t("projects.metricsKept"), kept(project.metric_retention_days)],
+        ...(project.guards
+          ? ([[t("projects.guards"), <Code key="g" text={project.guards} />]] as [string, React.ReactNode][])
+          : []),
       ]}
     />
   );

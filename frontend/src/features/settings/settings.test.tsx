@@ -13,6 +13,7 @@ import { NotificationTargetDialog } from "./notifications/NotificationTargetDial
 import { Password } from "./Profile";
 import { detailText, subjectOf } from "./auditText";
 import { bodyOf, countsOf, fresh, isReady } from "./providerForm";
+import { ProjectGuards } from "./ProjectGuards";
 import { ProjectRetention } from "./ProjectRetention";
 import { Secrets } from "./Secrets";
 import { SystemHealth } from "./SystemHealth";
@@ -38,6 +39,8 @@ const PROJECT: Project = {
   visibility: "all",
   log_retention_days: null,
   metric_retention_days: null,
+  guards: "",
+  guards_explained: [],
   submission: "members",
   quotas: [],
   budget: null,
@@ -343,6 +346,27 @@ test.each([
     ]);
   },
 );
+
+test.each([
+  ["en", "Guards", "Save"],
+  ["zh-CN", "守护规则", "保存"],
+] as const)("the guards of a project are set (%s)", async (language, label, save) => {
+  const saved: unknown[] = [];
+  const dialog = (
+    <ProjectGuards
+      project={PROJECT}
+      pending={false}
+      error={null}
+      onSave={(body) => saved.push(body)}
+      onClose={() => undefined}
+    />
+  );
+  await show(language, dialog);
+  const guards = "- {no_step_for_min: 30, action: notify}";
+  fireEvent.change(await screen.findByLabelText(label), { target: { value: guards } });
+  fireEvent.click(screen.getByRole("button", { name: save }));
+  expect(saved).toEqual([{ guards }]);
+});
 
 test.each([
   ["viewer", "ada", false],

@@ -153,6 +153,11 @@ export const settings = {
     asServer: "server's setting",
     logsKept: "Logs kept for",
     metricsKept: "Metrics kept for",
+    guards: "Guards",
+    guardsOf: "Guards of {{name}}",
+    guardsHint:
+      "A list of guards as YAML, for every experiment submitted from now on. An experiment's own guard of the same " +
+      "metric and condition goes first, and `guards: []` in its document refuses them all.",
     deleteTitle: "Delete project {{name}}?",
     deleteText: "The project has no experiments. Its weight, quotas and budget are deleted.",
   },

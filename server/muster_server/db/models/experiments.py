@@ -42,6 +42,8 @@ class ProjectRow(Base):
     """Age at which logs of its trials are deleted; None: that of the server."""
     metric_retention_days: Mapped[int | None]
     """Age at which long metrics of its trials are downsampled; None: that of the server."""
+    guards: Mapped[str] = mapped_column(default="")
+    """Guards of what is submitted to it, as YAML; "" for none."""
     created_at: Mapped[dt.datetime]
 
 
@@ -318,7 +320,7 @@ class AllocationRow(Base):
     """When its slots were reserved."""
     state_since: Mapped[dt.datetime]
     ended_at: Mapped[dt.datetime | None] = mapped_column(index=True)
-    """Time when the slots became free again; null until the allocation is CLEANED."""
+    """Time when the slots became free again, or their node was lost; null before that."""
 
     __table_args__ = (
         Index("ix_allocations_node_id_created_at", "node_id", "created_at"),

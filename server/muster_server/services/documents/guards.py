@@ -12,6 +12,7 @@ from muster.document.codec import load
 from muster.document.common import Bounds
 from muster.document.guards import GUARDS_MAX, GuardSection
 from muster_server.domain.guards.changes import factor_of
+from muster_server.domain.guards.defaults import CONDITIONS, conditions_of
 from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import model_of
@@ -19,9 +20,6 @@ from muster_server.schemas.validation_messages import unknown_name
 
 from .explaining import explain
 from .reading import Unreadable, read_value
-
-CONDITIONS = ("not_finite", "spike", "plateau", "above", "below", "below_median")
-"""Conditions on a metric."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +30,7 @@ class GuardsAlone:
 
 
 def read_guards(
-    text: str, hparams: Mapping[str, bool]
+    text: str, hparams: Mapping[str, bool] | None
 ) -> tuple[tuple[GuardSection, ...], list[FieldProblem]]:
     """Return the guards written in `text`, a list or a mapping with `guards`, and their problems.
 
@@ -56,11 +54,11 @@ def read_guards(
 
 
 def check_guards(
-    guards: Sequence[GuardSection], hparams: Mapping[str, bool]
+    guards: Sequence[GuardSection], hparams: Mapping[str, bool] | None
 ) -> Iterator[FieldProblem]:
     """Yield the problems of guards whose fields are valid one by one.
 
-    hparams: name of each hyperparameter, and whether it is a number.
+    hparams: name of each hyperparameter, and whether it is a number; None where nobody knows yet.
     """
     for no, guard in enumerate(guards):
         path = f"guards[{no}]"
@@ -69,6 +67,8 @@ def check_guards(
             yield _no_effect(f"{path}.set", f"action: {guard.action}", "use action: rollback")
         if guard.otherwise != "notify" and guard.action not in ("rollback", "restart_elsewhere"):
             yield _no_effect(f"{path}.otherwise", f"action: {guard.action}", "leave it out")
+        if hparams is None:
+            continue
         for name, value in guard.set_.items():
             if name not in hparams:
                 hint = unknown_name(name, sorted(hparams)) or "add it to hyperparameters"
@@ -82,9 +82,9 @@ def check_guards(
 
 
 def _condition(guard: GuardSection, path: str) -> Iterator[FieldProblem]:
-    given = [name for name in CONDITIONS if getattr(guard, name) not in (None, False)]
+    given = conditions_of(guard)
     if guard.no_step_for_min is not None:
-        others = [*(["metric"] if guard.metric is not None else []), *given]
+        others = (*(("metric",) if guard.metric is not None else ()), *given)
         if others:
             message = Message("field.beside", other="no_step_for_min")
             yield FieldProblem(f"{path}.{others[0]}", message, "keep one of them")

@@ -24,6 +24,8 @@ def of_trial(session: Session, trial_id: int) -> ReproductionOut:
     origins = (
         {} if experiment.unmanaged else resolve(experiment.document, experiment.overrides).origins
     )
+    if experiment.num_guards and origins.get("guards") == "default":
+        origins["guards"] = "project"
     blob = session.scalar(
         select(BlobRow.size_bytes).where(BlobRow.sha256 == experiment.blob_sha256)
     )

@@ -15,8 +15,9 @@ from muster.document.experiment import ExperimentConfig
 from muster.document.running import CodeSection
 from muster.launch.commands import entry_file
 from muster_server.db.engine import touch
-from muster_server.db.models import BlobRow, ExperimentRow, SearchEventRow, SpendingRow
+from muster_server.db.models import BlobRow, ExperimentRow, ProjectRow, SearchEventRow, SpendingRow
 from muster_server.db.sight import SEES_ALL
+from muster_server.domain.guards.defaults import with_defaults
 from muster_server.domain.insight.probes import Purpose
 from muster_server.domain.messages import Message
 from muster_server.domain.search import (
@@ -45,6 +46,7 @@ from ..documents import (
     resolve,
     search_spec,
 )
+from ..documents.guards import flat
 from ..lifecycle.dependencies import check_after, waits_of
 from ..quota import budgets, projects, spending
 from ..search import concurrency, warm_start
@@ -102,6 +104,7 @@ def resolve_submission(
         return ResolvedSubmission(problems=resolved.problems)
     config = resolved.config
     access.require_submit(session, config.project, user_id=user_id, role=role)
+    config = _with_guards(session, config, resolved.origins)
     budget, late = budgets.store(config.budget, now=now)
     found = sources.find(session, config.from_) if config.from_ is not None else None
     warm = warm_start.find(session, config)
@@ -130,6 +133,22 @@ def resolve_submission(
         budget=budget,
         warm=warm if isinstance(warm, warm_start.Found) else None,
     )
+
+
+def _with_guards(
+    session: Session, config: ExperimentConfig, origins: dict[str, str]
+) -> ExperimentConfig:
+    """Return the configuration with the guards of its project, unless it says `guards: []`."""
+    is_refused = not config.guards and origins.get("guards") != "default"
+    if is_refused or config.search.runner == "external":
+        return config
+    project = session.scalar(select(ProjectRow).where(ProjectRow.name == config.project))
+    defaults = projects.guards_of(project) if project is not None else ()
+    if not defaults:
+        return config
+    origins["guards"] = "project"
+    hparams = flat(config.hyperparameters)
+    return replace(config, guards=with_defaults(config.guards, defaults, hparams))
 
 
 def create_experiment(

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from muster.document.guards import GuardSection
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
@@ -24,6 +25,7 @@ from muster_server.db.models import (
     TrialRow,
 )
 from muster_server.db.sight import SEES_ALL
+from muster_server.domain.guards.wording import explain
 from muster_server.domain.messages import count, from_columns
 from muster_server.domain.quota.budgets import Spending
 from muster_server.domain.scheduling import ProjectView
@@ -36,6 +38,7 @@ from ..core import access
 from ..core.events import add_event
 from ..core.lookup import get_project
 from ..core.paging import read_page
+from ..documents.guards import read_guards
 from . import budgets, spending
 
 DEFAULT_PROJECT = "default"
@@ -167,6 +170,9 @@ def update_project(
                 f"{count(days, 'day')} after the end of a trial" if days else "as the server says"
             )
             done.append(f"{what} {whose}")
+    if "guards" in given and (text := _guards(patch.guards or "")) != project.guards:
+        project.guards = text
+        done.append("its guards were changed" if text else "it has no guards any more")
     if patch.restart_count:
         spent = _spent(session, [project], now)[project.id]
         total = _total(session, project, now)
@@ -248,6 +254,21 @@ def _quotas(given: Iterable[QuotaIn]) -> list[dict[str, Any]]:
     ]
 
 
+def guards_of(project: ProjectRow) -> tuple[GuardSection, ...]:
+    """Return the guards of what is submitted to a project. They were checked when they were set."""
+    return read_guards(project.guards, None)[0] if project.guards else ()
+
+
+def _guards(text: str) -> str:
+    """Return guards as they are stored. Raises InvalidRequest."""
+    if not text.strip():
+        return ""
+    _, problems = read_guards(text, None)
+    if problems:
+        raise InvalidRequest("guards.invalid", "The guards are not valid.", fields=problems)
+    return text
+
+
 def _quotas_sentence(quotas: Sequence[dict[str, Any]]) -> str:
     if not quotas:
         return "it has no quotas any more"
@@ -299,6 +320,8 @@ def _show(session: Session, rows: Sequence[ProjectRow], now: dt.datetime) -> lis
             ),
             spending=budgets.spending_out(spent[row.id]),
             counted_since=row.budget_since or row.created_at,
+            guards=row.guards,
+            guards_explained=[explain(guard) for guard in guards_of(row)],
             num_experiments=counts.get(row.id, 0),
             num_experiments_active=active.get(row.id, 0),
             exhausted_parts=parts_out(from_columns(row.exhausted_reason, row.exhausted_parts)),

@@ -26,6 +26,7 @@ from ..output import (
     wants_json,
 )
 from ..selecting import YesOption
+from ..sending import read_document
 from ..trials import ExperimentArgument
 from . import people, providers
 
@@ -246,10 +247,19 @@ def project_set(
     ] = None,
     log_days: RetentionOption = None,
     metric_days: RetentionOption = None,
+    guards: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Guards of what is submitted from now on, as YAML; - for standard input. An empty file removes them.",
+        ),
+    ] = None,
 ) -> None:
-    """Change who sees a project and submits to it, its weight, quotas, budget or how long its logs and metrics are
-    kept (administrators)."""
+    """Change who sees a project and submits to it, its weight, quotas, budget, guards or how long its logs and
+    metrics are kept (administrators)."""
     body: dict[str, Any] = {}
+    if guards is not None:
+        body["guards"] = read_document(guards)
     for field, text in (("log", log_days), ("metric", metric_days)):
         if text is not None:
             body[f"{field}_retention_days"] = _days(text)
@@ -516,6 +526,8 @@ def _print_project(project: schema.ProjectOut) -> None:
     own = [f"{what} {days} days" for what, days in kept.items() if days is not None]
     if own:
         out.print(f"Keeps {' and '.join(own)} after the end of a trial.")
+    for no, sentence in enumerate(project["guards_explained"], 1):
+        out.print(f"Guard {no}: {escape(sentence)}", highlight=False)
     _print_spending(project["spending"])
     _print_budget(project["budget"])
     for quota in project["quotas"]:

@@ -11,7 +11,7 @@ export const config = {
     setting: "Setting",
     value: "Value",
     origin: "Set by",
-    from: { document: "document", override: "override", default: "default" },
+    from: { document: "document", override: "override", default: "default", project: "project" },
     choose: "Choose another experiment",
     chooseHint: "Enter its number to see which settings differ.",
     same: "Same configuration as {{name}} #{{id}}",

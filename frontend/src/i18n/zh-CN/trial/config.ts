@@ -13,7 +13,7 @@ export const config: Same<typeof english> = {
     setting: "设置",
     value: "值",
     origin: "来源",
-    from: { document: "文档", override: "覆盖值", default: "默认值" },
+    from: { document: "文档", override: "覆盖值", default: "默认值", project: "项目" },
     choose: "选择另一个实验",
     chooseHint: "输入实验编号，查看哪些设置不同。",
     same: "与 {{name}} #{{id}} 的配置相同",
