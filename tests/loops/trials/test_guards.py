@@ -1,5 +1,6 @@
 """Guards of running trials: what they do, once, whatever dies meanwhile."""
 
+import dataclasses
 import itertools
 from contextlib import contextmanager, suppress
 
@@ -225,6 +226,36 @@ def test_restarting_elsewhere(controller, running, agent, fired, show):
     assert event["message"].endswith("is below 10. It restarts without node-1.")
     end_attempt(controller, node, allocation_id)
     assert other.only().spec.resume_step == 2
+
+
+def test_only_the_node_that_holds_up_the_others_is_left(controller, agent, submit, fired, show):
+    nodes = [agent(f"node-{no}", slots=1) for no in (1, 2, 3)]
+    guard = "{metric: throughput/samples_per_s, below: 10, action: restart_elsewhere}"
+    experiment_id = submit(f"guards: [{guard}]\n", slots=2, nodes=2)
+    controller.tick()
+    members = [node for node in nodes if node.poll()]
+    ids = [node.only().spec.allocation_id for node in members]
+    for rank, (node, allocation_id) in enumerate(zip(members, ids, strict=True)):
+        node.get_ready(allocation_id, port=1234 if rank == 0 else None)
+    controller.tick()
+    for rank, (node, allocation_id) in enumerate(zip(members, ids, strict=True)):
+        node.run(allocation_id)
+        worker = dataclasses.replace(WORKER, rank=rank, node_rank=rank, world_size=2)
+        node.send(allocation_id, worker)
+    controller.tick()
+    for rank, (node, allocation_id) in enumerate(zip(members, ids, strict=True)):
+        for name, value in (("time/step_ms", 100.0), ("comm/exposed_ms", 1.0 if rank else 60.0)):
+            record = values(*[value] * 5, name=name)
+            node.send(allocation_id, dataclasses.replace(record, rank=rank))
+    members[0].send(ids[0], values(50.0, 5.0, name="throughput/samples_per_s"), saved(2))
+    controller.tick()
+    (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
+    (event,) = fired(trial["id"])
+    late = members[1].name
+    assert event["data"]["nodes"] == [late]
+    assert event["message"].endswith(
+        f"It restarts without {late}, where rank 1 held up the others."
+    )
 
 
 def test_restarting_elsewhere_where_there_is_no_other_node(controller, running, fired):

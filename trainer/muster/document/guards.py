@@ -75,7 +75,8 @@ class GuardSection:
     """`notify`: an event and a notification. `stop`: end the trial at once. `checkpoint_and_stop`: end
     it with time for a last checkpoint. `rollback`: restart it from the newest checkpoint from before
     the trouble, with the changes of `set`. `restart_elsewhere`: restart it from its newest checkpoint,
-    and keep away from its nodes for 15 minutes."""
+    and keep away for 15 minutes from the node whose rank holds up the others, or from all of its nodes
+    where no rank stands out."""
     set_: Annotated[dict[str, int | float | str | bool], Bounds(max_length=32)] = field(
         default_factory=dict
     )

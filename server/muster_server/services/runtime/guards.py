@@ -23,6 +23,7 @@ from muster_server.db.models import (
     GuardStatesRow,
     NodeRow,
     TrialRow,
+    WorkerRow,
 )
 from muster_server.db.queries.metrics import SeriesRecord, chunked, find_series, insert_or_ignore
 from muster_server.domain.guards.changes import change
@@ -35,6 +36,7 @@ from muster_server.domain.guards.judging import (
     from_plain,
     to_plain,
 )
+from muster_server.domain.guards.late import late_rank
 from muster_server.domain.lifecycle.avoidance import avoid
 from muster_server.domain.lifecycle.avoidance import from_plain as avoided_from_plain
 from muster_server.domain.lifecycle.avoidance import to_plain as avoided_to_plain
@@ -52,12 +54,16 @@ from muster_server.domain.states import (
 from ..checkpoints import lookup
 from ..core.events import add_event
 from ..core.writes import Outdated, require_one
+from ..metrics import loading
 from ..metrics.curves import CurveSegment
 from ..metrics.export import next_points
 from ..scheduling.preemption import MAY_YIELD, ask_to_yield
 from ..scheduling.snapshot import load_nodes
 
 TRIALS_PER_PASS = 200
+LATE_STEPS = 20
+"""Steps in which a rank must have held up the others for its node to be the one that is left out."""
+_EXPOSED, _STEP = "comm/exposed_ms", "time/step_ms"
 POINTS_PER_PASS = 10_000
 """Values of a guard that one pass judges; the rest is left to the next one."""
 
@@ -345,11 +351,17 @@ def _roll_back(
 def _restart_elsewhere(
     session: Session, trial: TrialRow, experiment: ExperimentRow, reason: str, now: dt.datetime
 ) -> _Effect | None:
-    """Let the trial start again on nodes other than those of its attempt; None if no others fit."""
-    here = set(
-        session.scalars(
-            select(AllocationRow.node_name).where(
-                AllocationRow.trial_id == trial.id, AllocationRow.attempt_no == trial.attempt_no
+    """Let the trial start again without the node of the rank that the others wait for, or without all
+    nodes of its attempt if none is known; None if no others fit."""
+    late = _late_worker(session, trial)
+    here = (
+        {late.node_name}
+        if late is not None
+        else set(
+            session.scalars(
+                select(AllocationRow.node_name).where(
+                    AllocationRow.trial_id == trial.id, AllocationRow.attempt_no == trial.attempt_no
+                )
             )
         )
     )
@@ -364,7 +376,28 @@ def _restart_elsewhere(
     _end_attempt(session, trial, reason, now)
     _change(session, trial, avoided=avoided_to_plain(avoided))
     nodes = ", ".join(sorted(here))
-    return _Effect(f"It restarts without {nodes}.", ends_attempt=True, data={"nodes": sorted(here)})
+    why = f", where rank {late.rank} held up the others" if late is not None else ""
+    says = f"It restarts without {nodes}{why}."
+    return _Effect(says, ends_attempt=True, data={"nodes": sorted(here)})
+
+
+def _late_worker(session: Session, trial: TrialRow) -> WorkerRow | None:
+    """Return the worker that the others have waited for in the last steps; None if none stands out."""
+    no = trial.attempt_no
+    records = find_series(session, [trial.id], attempt_no=no, names=[_EXPOSED, _STEP])
+    segments = [CurveSegment(r, r.last_step - LATE_STEPS, STEP_MAX) for r in records]
+    loaded = loading.load(session, segments, [1] * len(segments))
+    ms: dict[str, dict[int, float]] = {_EXPOSED: {}, _STEP: {}}
+    for record, parts in zip(records, loaded, strict=True):
+        values = loading.entries_of(session, parts, 1)["last"]
+        if len(values):
+            ms[record.name][record.rank] = float(values.mean())
+    rank = late_rank(ms[_EXPOSED], ms[_STEP])
+    return session.scalar(
+        select(WorkerRow).where(
+            WorkerRow.trial_id == trial.id, WorkerRow.attempt_no == no, WorkerRow.rank == rank
+        )
+    )
 
 
 def _end_attempt(session: Session, trial: TrialRow, reason: str, now: dt.datetime) -> None:
