@@ -332,7 +332,7 @@ def test_without_another_node_it_waits_says_why_and_is_charged_the_next_time(
         node.get_ready(next(iter(node.poll())), port=1 if rank == 0 else None)
     controller.tick()
     fail_between(nodes, controller)
-    assert "infra restart (1 of 1 used)" in only_trial(show)["reason"]
+    assert any("infra restart (1 of 1 used), at once" in m for m in told(show, "trial.state"))
 
 
 def test_a_node_that_does_not_answer_is_named_in_time(

@@ -29,12 +29,15 @@ def decide(termination=Termination.NODE_LOST, **changes):
 
 
 @pytest.mark.parametrize(
-    ("failed_before", "delay_s"), [(0, 1.0), (1, 10.0), (2, 20.0), (5, 160.0), (50, 600.0)]
+    ("failed_before", "delay_s"), [(0, 0.0), (1, 10.0), (2, 20.0), (5, 160.0), (50, 600.0)]
 )
-def test_infra_back_off_starts_small_then_doubles_to_a_limit(failed_before, delay_s):
+def test_infra_back_off_begins_with_the_second_restart_and_doubles_to_a_limit(
+    failed_before, delay_s
+):
     decision = decide(failures_infra=failed_before, budget_infra=100, has_progressed=True)
     assert isinstance(decision, Retry)
     assert decision.delay_s == delay_s
+    assert decision.reason.endswith("at once" if not delay_s else f"in {delay_s:g} s")
     assert decision.failures_infra == failed_before + 1
 
 
@@ -101,6 +104,7 @@ def test_an_attempt_that_never_trained_says_nothing_about_progress():
     decision = decide(Termination.PREPARE_FAILED, no_progress=2, has_trained=False)
     assert isinstance(decision, Retry)
     assert decision.no_progress == 2
+    assert decision.delay_s == 1.0
 
 
 def test_preemption_is_never_charged():

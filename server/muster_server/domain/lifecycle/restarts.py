@@ -14,7 +14,8 @@ class RestartPolicy:
     """Wait before the first restart that the trial itself has caused; doubles with each further one."""
     backoff_max_s: float = 600.0
     infra_first_delay_s: float = 1.0
-    """Wait before the first restart after a failure of the machinery: usually it just works."""
+    """Wait before the first restart of an attempt that the machinery has kept from training: the same
+    may still be in the way. One that has trained is restarted at once."""
     no_progress_attempts: int = 3
     """Number of attempts in a row without a newer checkpoint that end the trial."""
 
@@ -99,8 +100,9 @@ def decide_restart(failure: Failure, *, policy: RestartPolicy) -> Retry | GiveUp
         delay_s = backoff_s(used - 1, policy=policy)
     else:
         used, budget = infra, failure.budget_infra
-        first = used == 1
-        delay_s = policy.infra_first_delay_s if first else backoff_s(used - 2, policy=policy)
+        delay_s = backoff_s(used - 2, policy=policy)
+        if used == 1:
+            delay_s = 0.0 if failure.has_trained else policy.infra_first_delay_s
     if used > budget:
         return give_up(failure.termination, f"not restarted: {_used_up(retry_class, budget)}")
     if no_progress >= policy.no_progress_attempts:
@@ -116,7 +118,8 @@ def decide_restart(failure: Failure, *, policy: RestartPolicy) -> Retry | GiveUp
         failures_user=user,
         failures_infra=infra,
         no_progress=no_progress,
-        reason=f"{retry_class.value} restart{left}, in {delay_s:g} s",
+        reason=f"{retry_class.value} restart{left}, "
+        + (f"in {delay_s:g} s" if delay_s else "at once"),
     )
 
 
