@@ -16,6 +16,7 @@ ON_BOTH = frozenset(
         "test_gangs",
         "test_lock_order",
         "test_races",
+        "test_reuse",
         "test_search",
     }
 )

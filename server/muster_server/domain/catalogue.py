@@ -277,6 +277,22 @@ SENTENCES: Mapping[str, str] = {
         "No known cause explains the difference: do not rely on the predicted value, and report it together with the "
         "document."
     ),
+    # Trials that have been run before.
+    "reuse.same": (
+        "Same code, data, environment, parameters and seed as trial {trial}, which completed. `reuse: true` "
+        "(`--reuse`) takes its result."
+    ),
+    "reuse.same_value": (
+        "Same code, data, environment, parameters and seed as trial {trial}, which completed with {metric} {value}. "
+        "`reuse: true` (`--reuse`) takes its result."
+    ),
+    "reuse.seed": "The script may ignore the seed, which it finds as `muster.init().seed`.",
+    "reuse.some": (
+        "{found} of the first {trials:trial} have been run before with the same inputs. `reuse: true` (`--reuse`) "
+        "takes their results."
+    ),
+    "reuse.takes": "Takes the result of trial {trial}, which had the same inputs.",
+    "reuse.takes_some": "{found} of the first {trials:trial} will take the results of finished trials.",
     # Budgets.
     "budget.used_up": (
         "The experiment has used up its budget of {limit} {unit}: {spent} {unit} spent"

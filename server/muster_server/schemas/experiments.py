@@ -76,6 +76,14 @@ class SearchCostOut(Output):
     cost, or if the expected cost is unknown."""
 
 
+class NoticeOut(Output):
+    """What you should know about a search or a script before you read its results."""
+
+    text: str
+    parts: list[PartOut]
+    """`text` as message parts, for translation."""
+
+
 class PreviewOut(Output):
     """Result of the checks of a submission; nothing is stored."""
 
@@ -85,6 +93,8 @@ class PreviewOut(Output):
     """Problems of a valid document that you may regret later; [] if the document is invalid."""
     guards: list[str]
     """What each guard does, in a sentence."""
+    notices: list[NoticeOut] = []
+    """Which trials have been run before with the same inputs."""
     config: dict[str, Any] | None
     """Resolved document; null if the document is invalid."""
     origins: dict[str, str]
@@ -140,14 +150,6 @@ class HeadlineOut(Output):
     """Least value, or greatest where the search maximizes; null if none was finite."""
     step: int
     """Step of `last`."""
-
-
-class NoticeOut(Output):
-    """What you should know about a search or a script before you read its results."""
-
-    text: str
-    parts: list[PartOut]
-    """`text` as message parts, for translation."""
 
 
 class WasteNoticeOut(NoticeOut):
@@ -357,6 +359,14 @@ class MetricSummary(Output):
     """Step of `last`."""
 
 
+class ReusedTrialOut(Output):
+    """The trial whose result another one takes."""
+
+    id: int
+    experiment_id: int
+    no: int
+
+
 class TrialOut(Output):
     id: int
     no: int
@@ -382,6 +392,10 @@ class TrialOut(Output):
     parent_no: int | None = None
     """Number of the trial in the same experiment that this one is a clone of (method `pbt`); null
     if it is not a clone."""
+    is_reused: bool = False
+    """Whether it has not run, but takes the result of a finished trial with the same inputs."""
+    reused_from: ReusedTrialOut | None = None
+    """Trial whose result it takes; null if it has run itself, and if you do not see the other one."""
     generation: int = 0
     """Number of rungs its ancestors had passed when it was cloned; 0 if it is not a clone."""
     attempt_no: int

@@ -38,6 +38,12 @@ CodeOption = Annotated[
     Path | None,
     typer.Option("--code", metavar="DIR", help="Send this folder instead of `code.path`."),
 ]
+ReuseOption = Annotated[
+    bool,
+    typer.Option(
+        "--reuse", help="Take the result of a finished trial with the same inputs: --set reuse=true"
+    ),
+]
 UploadRootOption = Annotated[
     Path | None,
     typer.Option(
@@ -107,7 +113,7 @@ def send_code(
 
 def submit_with_code(
     client: Client, file: str, document: str, overrides: list[str], code: Path | None
-) -> schema.ExperimentOut:
+) -> schema.ExperimentDetail:
     """Send the code that a document needs, as `send_code` does, and submit the document."""
     sent = send_code(client, file, document, overrides, code, quiet=wants_json())
     return client.submit(
@@ -117,6 +123,12 @@ def submit_with_code(
         left_out=sent.left_out,
         code_version=sent.version,
     )
+
+
+def say_notices(made: schema.ExperimentDetail) -> None:
+    """Print what the server has to say about a new experiment, such as that it has been run before."""
+    for notice in made.get("notices", ()):
+        say(notice["text"])
 
 
 def upload_folder(client: Client, folder: CodeFolder, *, quiet: bool = False) -> SentCode:

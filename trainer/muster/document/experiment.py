@@ -137,6 +137,9 @@ class ExperimentConfig:
     """Start from a checkpoint of another experiment (warm start, fine-tuning)."""
     restarts: RestartsSection = field(default_factory=RestartsSection)
     """How failures are retried."""
+    reuse: bool = False
+    """Take the result of a finished trial with the same code, data, environment, hyperparameters, seed
+    and slots instead of training again, where there is one in a project that you can see."""
     guards: Annotated[tuple[GuardSection, ...], Bounds(max_length=GUARDS_MAX)] = ()
     """Rules on metrics that act: stop at a loss that is not finite, go back to the last good
     checkpoint with a lower learning rate, restart away from a slow node."""

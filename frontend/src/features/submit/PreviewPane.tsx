@@ -136,6 +136,13 @@ export function PreviewPane({
               <Remarks remarks={preview.warnings} testId="warnings" onPath={onError} />
             </Section>
           ) : null}
+          {(preview.notices ?? []).map((notice) => (
+            <Notice key={notice.text}>
+              <span data-testid="notice">
+                <Reason text={notice.text} parts={notice.parts} />
+              </span>
+            </Notice>
+          ))}
           <div data-testid="fits">
             <Notice
               tone={preview.fits_now ? "ok" : preview.is_impossible ? "warn" : "run"}

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useParams } from "@tanstack/react-router";
+import { Link, useParams } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
@@ -78,6 +78,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
       <TrialHead trial={data} experiment={whole} isOnly={isOnly} title={title} isShort={isLog} />
       <Why trial={data} />
       <WasteNotice trial={data} owner={whole?.owner ?? null} />
+      {data.is_reused ? <Reused trial={data} /> : null}
       {data.notices.map((notice) => (
         <Notice key={notice.text} tone="warn">
           <span data-testid="notice">
@@ -108,6 +109,23 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
         ) : null}
       </ErrorBoundary>
     </>
+  );
+}
+
+/** What a trial says that has not run, and shows the result of another one. */
+function Reused({ trial: { reused_from: source } }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  return (
+    <Notice>
+      <span data-testid="reused">
+        {t("trial.reused")}{" "}
+        {source ? (
+          <Link to="/trials/$trialId" params={{ trialId: String(source.id) }}>
+            {t("trial.reusedFrom", { trial: `${source.experiment_id}.${source.no}` })}
+          </Link>
+        ) : null}
+      </span>
+    </Notice>
   );
 }
 

@@ -176,6 +176,15 @@ export const parts: Readonly<Record<string, string>> = {
   "plan.stale_pulls": "异步参数服务器的 worker 步调不一，单个 worker 每步发送的量会变化：请比较所有 worker 的平均值",
   "plan.unexplained": "没有已知原因能解释这一差异：不要依赖预测值，并请连同文档一起报告此问题",
   "placed.outside": "试验在外部运行，不占用槽位",
+  "reuse.same":
+    "代码、数据、环境、参数和种子与已完成的试验 {{trial}} 相同。用 `reuse: true`（`--reuse`）可直接采用其结果。",
+  "reuse.same_value":
+    "代码、数据、环境、参数和种子与已完成的试验 {{trial}} 相同，其 {{metric}} 为 {{value}}。用 `reuse: true`（`--reuse`）可直接采用其结果。",
+  "reuse.seed": "脚本可能没有使用种子（`muster.init().seed`）。",
+  "reuse.some":
+    "前 {{trials}} 个试验中有 {{found}} 个已用相同的输入运行过。用 `reuse: true`（`--reuse`）可直接采用其结果。",
+  "reuse.takes": "采用试验 {{trial}} 的结果，其输入相同。",
+  "reuse.takes_some": "前 {{trials}} 个试验中有 {{found}} 个将采用已完成试验的结果。",
   "budget.used_up": "该实验的预算 {{limit}} {{unit}} 已用完，花费 {{spent}} {{unit}}",
   "budget.project_used_up": "项目 {{project}} 的预算 {{limit}} {{unit}} 已用完，花费 {{spent}} {{unit}}",
   "budget.deadline_passed": "该实验预算的截止时间 {{at}} 已过",

@@ -195,6 +195,10 @@ class TrialRow(Base):
     latest_checkpoint_id: Mapped[int | None]
     source_checkpoint_id: Mapped[int | None] = mapped_column(index=True)
     """A checkpoint of another trial that it starts from while it has none of its own."""
+    reuse_key: Mapped[str | None] = mapped_column(String(64), index=True)
+    """domain.experiments.reuse.key_of its inputs; null where they are not all known."""
+    reused_from: Mapped[int | None] = mapped_column(BigInteger, index=True)
+    """The trial whose result it takes, with its curves and checkpoints; null: it has run itself."""
     parent_no: Mapped[int | None]
     """The trial of the same experiment it is a clone of (method pbt)."""
     generation: Mapped[int] = mapped_column(default=0)

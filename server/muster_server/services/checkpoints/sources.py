@@ -164,7 +164,15 @@ def _of_experiment(session: Session, experiment_id: int, pick: str) -> Source | 
     return _pick(session, trial, pick, path)
 
 
+def trial_with_files(session: Session, trial: TrialRow) -> TrialRow | None:
+    """Return the trial that has written the checkpoints of this one: itself, or the one whose result it
+    takes; None if the caller does not see that one."""
+    return trial if trial.reused_from is None else session.get(TrialRow, trial.reused_from)
+
+
 def _pick(session: Session, trial: TrialRow, pick: str, path: str) -> Source | FieldProblem:
+    address = trial.address
+    trial = trial_with_files(session, trial) or trial
     if pick == "best":
         best_id = lookup.best_id(session, trial)
         found = session.get(CheckpointRow, best_id) if best_id is not None else None
@@ -175,7 +183,7 @@ def _pick(session: Session, trial: TrialRow, pick: str, path: str) -> Source | F
     if found is None:
         return FieldProblem(
             path,
-            f"trial {trial.address} has {lack}",
+            f"trial {address} has {lack}",
         )
     return Source(found, trial, session.get_one(ExperimentRow, trial.experiment_id))
 

@@ -128,6 +128,13 @@ def check(session: Session, experiment: ExperimentRow) -> bool:
             hint="Unpin them first: somebody wanted them to stay.",
         )
     holds.require_no_version(session, experiment.id)
+    reused = _reused_by(session, experiment.id)
+    if reused is not None:
+        raise Conflict(
+            "experiments.reused",
+            f"{reused} takes the result of a trial of experiment {experiment.id}.",
+            hint="Delete that one first: its curves and checkpoints are here.",
+        )
     needed = _needed_by(session, experiment.id)
     if needed is not None:
         raise Conflict(
@@ -141,7 +148,8 @@ def check(session: Session, experiment: ExperimentRow) -> bool:
 def _needed_by(session: Session, experiment_id: int) -> str | None:
     """Return an experiment of which a trial that has not ended still starts from here, in words."""
     fork, source = aliased(TrialRow), aliased(TrialRow)
-    found = session.execute(
+    return _named(
+        session,
         select(fork.experiment_id, ExperimentRow.project_id)
         .join(ExperimentRow, ExperimentRow.id == fork.experiment_id)
         .join(CheckpointRow, CheckpointRow.id == fork.source_checkpoint_id)
@@ -151,10 +159,29 @@ def _needed_by(session: Session, experiment_id: int) -> str | None:
             fork.experiment_id != experiment_id,
             fork.state.not_in(TERMINAL_TRIAL),
             fork.latest_checkpoint_id.is_(None),
-        )
-        .limit(1),
-        execution_options=SEES_ALL,
-    ).one_or_none()
+        ),
+    )
+
+
+def _reused_by(session: Session, experiment_id: int) -> str | None:
+    """Return an experiment of which a trial takes the result of one of these, in words."""
+    taker, source = aliased(TrialRow), aliased(TrialRow)
+    return _named(
+        session,
+        select(taker.experiment_id, ExperimentRow.project_id)
+        .join(ExperimentRow, ExperimentRow.id == taker.experiment_id)
+        .join(source, source.id == taker.reused_from)
+        .where(
+            source.experiment_id == experiment_id,
+            taker.experiment_id != experiment_id,
+            ExperimentRow.deleting_at.is_(None),
+        ),
+    )
+
+
+def _named(session: Session, query: Select[int, int]) -> str | None:
+    """Return the first of these experiments in words; None if there is none."""
+    found = session.execute(query.limit(1), execution_options=SEES_ALL).one_or_none()
     if found is None:
         return None
     hidden = is_hidden(found.project_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from muster.document.codec import dump
 from muster.document.experiment import ExperimentConfig
 from muster_server.domain.guards.wording import explain
-from muster_server.domain.messages import Message, count
+from muster_server.domain.messages import AnyMessage, Message, count
 from muster_server.domain.providers import plan_pilots
 from muster_server.domain.scheduling import QueuedTrial
 from muster_server.domain.scheduling.resources import request_of
@@ -22,6 +22,7 @@ from muster_server.domain.search import Searcher, SearchSpec, sampling
 from muster_server.schemas.base import field_error, parts_out
 from muster_server.schemas.experiments import (
     ExperimentIn,
+    NoticeOut,
     PlannedTrial,
     PreviewOut,
 )
@@ -30,7 +31,7 @@ from ..documents import search_spec
 from ..providers.loading import load_providers
 from ..scheduling.placement_preview import Foresight
 from ..scheduling.queue import plan_one
-from ..search import concurrency, costs
+from ..search import concurrency, costs, reuse
 from .submission import resolve_submission
 
 SAMPLED_TRIALS = 10
@@ -55,6 +56,7 @@ def preview_experiment(
             errors=[field_error(p) for p in resolved.problems],
             warnings=[],
             guards=[],
+            notices=[],
             config=None,
             origins={},
             num_trials=None,
@@ -90,18 +92,23 @@ def preview_experiment(
         planned = plan_one(session, config, foresight, supplies_of=supplies, now=now)
     reason = planned.reason if planned else Message("placed.outside")
     perturbed, copied = _clones(spec)
+    sampled = searcher.preview(SAMPLED_TRIALS)
     return PreviewOut(
         valid=True,
         errors=[],
         warnings=[field_error(p) for p in resolved.warnings],
         guards=[explain(guard) for guard in config.guards],
+        notices=[
+            NoticeOut(text=said.english, parts=parts_out(said))
+            for said in _run_before(session, config, body.blob_sha256, sampled)
+        ],
         config=dump(config),
         origins=resolved.origins,
         num_trials=spec.trials,
         num_trials_is_upper_bound=False,
         concurrent=played.concurrent,
         concurrent_from=_concurrent_from(config, room),
-        sampled_trials=[PlannedTrial(hparams=h) for h in searcher.preview(SAMPLED_TRIALS)],
+        sampled_trials=[PlannedTrial(hparams=h) for h in sampled],
         rungs=expected_rungs(played),
         perturbed=perturbed,
         copied=copied,
@@ -115,6 +122,28 @@ def preview_experiment(
         estimated_start_at=planned.estimated_start_at if planned else None,
         preempts=list(planned.preempts) if planned else [],
     )
+
+
+def _run_before(
+    session: Session,
+    config: ExperimentConfig,
+    blob_sha256: str | None,
+    sampled: Sequence[Mapping[str, Any]],
+) -> Iterator[AnyMessage]:
+    """Yield which of the first trials have been run before, as far as the caller sees."""
+    key_of = reuse.keys_of(config, blob_sha256)
+    seeds = (sampling.trial_seed(config.search.seed, no) for no in range(1, len(sampled) + 1))
+    keys = map(key_of, sampled, seeds)
+    found = [one for key in keys if (one := reuse.find(session, key, config)) is not None]
+    if not found:
+        return
+    if len(sampled) > 1:
+        num = {"found": len(found), "trials": len(sampled)}
+        yield Message("reuse.takes_some", **num) if config.reuse else Message("reuse.some", **num)
+    elif config.reuse:
+        yield Message("reuse.takes", trial=found[0].address)
+    else:
+        yield reuse.same_inputs(found[0], config)
 
 
 def _supplies(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,8 @@ from muster.document.running import CodeSection
 from muster.launch.commands import entry_file
 from muster_server.db.engine import touch
 from muster_server.db.models import BlobRow, ExperimentRow, ProjectRow, SearchEventRow, SpendingRow
-from muster_server.db.sight import SEES_ALL
+from muster_server.db.sight import SEES_ALL, may_create_projects
+from muster_server.domain.experiments.reuse import obstacle
 from muster_server.domain.guards.defaults import with_defaults
 from muster_server.domain.insight.probes import Purpose
 from muster_server.domain.messages import Message
@@ -28,6 +29,7 @@ from muster_server.domain.search import (
     action_to_json,
     event_to_json,
 )
+from muster_server.domain.search.methods import method_of
 from muster_server.domain.states import ExperimentState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest
 from muster_server.schemas.experiments import ExperimentIn, ExperimentPatch
@@ -119,7 +121,7 @@ def resolve_submission(
         )
         if p is not None
     ]
-    problems += check_after(session, config.after)
+    problems += [*check_after(session, config.after), *_check_reuse(config, body.blob_sha256)]
     config, unknown = resolve_models(session, config)
     problems += unknown
     if problems:
@@ -358,6 +360,19 @@ def _free_id(session: Session) -> int | None:
         return None
     newest = (select(func.max(of)) for of in (ExperimentRow.id, SpendingRow.experiment_id))
     return max(session.scalar(one, execution_options=SEES_ALL) or 0 for one in newest) + 1
+
+
+def _check_reuse(config: ExperimentConfig, blob_sha256: str | None) -> Iterator[FieldProblem]:
+    """Yield why a document cannot take the results of earlier trials, if it is to."""
+    if not config.reuse:
+        return
+    if (found := obstacle(config, blob_sha256)) is not None:
+        yield FieldProblem(found.path, found.problem, found.hint)
+    if method_of(config.search.method).is_search and not may_create_projects():
+        # Later trials are made without the token, for somebody who may see more.
+        yield FieldProblem(
+            "reuse", "a token that is limited to projects cannot reuse in a search", "sign in"
+        )
 
 
 def _check_code(

@@ -10,6 +10,7 @@ from sqlalchemy import Row, Select, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from muster.document.codec import dump
+from muster.document.experiment import ExperimentConfig
 from muster.wire import Number, decode_number
 from muster_server import clock
 from muster_server.db.engine import touch
@@ -23,7 +24,7 @@ from muster_server.db.models import (
     WorkerRow,
 )
 from muster_server.domain.lifecycle.outcomes import FAILURES
-from muster_server.domain.messages import from_columns
+from muster_server.domain.messages import AnyMessage, from_columns
 from muster_server.domain.metrics import headline_of, is_headline
 from muster_server.domain.scheduling.unsatisfiable import is_impossible
 from muster_server.domain.search.methods import WAITING, method_of
@@ -36,6 +37,7 @@ from muster_server.schemas.experiments import (
     MetricSummary,
     NoticeOut,
     ProcessGroupOut,
+    ReusedTrialOut,
     TrialDetail,
     TrialOut,
     WorkerOut,
@@ -43,13 +45,14 @@ from muster_server.schemas.experiments import (
 from muster_server.security.principal import Principal
 from muster_server.services.core.lookup import get_trial
 
-from ..checkpoints import lookup
+from ..checkpoints import lookup, sources
 from ..core.events import add_event
 from ..core.lookup import get_experiment
 from ..core.ownership import require_charge
 from ..core.paging import decode_cursor, encode_cursor, read_page, read_page_of_tuples
 from ..runtime import notices, predictions, tracked_runs, waste
 from ..scheduling import held_slots
+from ..search import reuse
 from . import trial_columns
 from .operations import require_managed
 
@@ -134,12 +137,18 @@ def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> 
         config=dump(experiment.config),
         notices=[
             NoticeOut(text=notice.english, parts=parts_out(notice))
-            for notice in notices.notices(session, trial, experiment.config)
+            for notice in notices_of(session, trial, experiment.config)
         ],
         waste=waste.notice_out(session, trial),
         keep_until=trial.keep_until,
         prediction=predictions.get_progress(session, trial.id),
     )
+
+
+def notices_of(session: Session, trial: TrialRow, config: ExperimentConfig) -> list[AnyMessage]:
+    """Return what to say at the top of a trial, most serious first."""
+    before = [] if trial.state in TERMINAL_TRIAL else reuse.notice(session, trial, config)
+    return [*notices.notices(session, trial, config), *before]
 
 
 def _may_be_sent_on(trial: TrialRow, experiment: ExperimentRow) -> bool:
@@ -229,8 +238,10 @@ def list_checkpoints(
     session: Session, trial_id: int, *, cursor: str | None, limit: int
 ) -> Page[CheckpointOut]:
     """Newest first."""
-    trial = get_trial(session, trial_id)
-    query = select(CheckpointRow).where(CheckpointRow.trial_id == trial_id)
+    trial = sources.trial_with_files(session, get_trial(session, trial_id))
+    if trial is None:
+        return Page(items=[], next=None)
+    query = select(CheckpointRow).where(CheckpointRow.trial_id == trial.id)
     rows, following = read_page(
         session, query, CheckpointRow.id, cursor=cursor, limit=limit, newest_first=True
     )
@@ -288,6 +299,7 @@ def _trials(session: Session, rows: Sequence[Found], *, headline: bool = False) 
     reported, restarted = _last_reports(session, ids), _num_restarts(session, ids)
     held = held_slots.of_trials(session, ids)
     child_runs = tracked_runs.child_labels(session, ids)
+    reused = _reused(session, [trial for trial, _ in rows])
     return [
         _trial(
             trial,
@@ -296,10 +308,20 @@ def _trials(session: Session, rows: Sequence[Found], *, headline: bool = False) 
             restarted.get(trial.id, 0),
             held.get(trial.id, 0),
             child_runs.get(trial.id, []),
+            reused.get(trial.reused_from or 0),
             headline,
         )
         for trial, experiment in rows
     ]
+
+
+def _reused(session: Session, trials: Sequence[TrialRow]) -> dict[int, ReusedTrialOut]:
+    """Return the trials whose results these take, by id, as far as the caller sees them."""
+    ids = {trial.reused_from for trial in trials if trial.reused_from is not None}
+    if not ids:
+        return {}
+    rows = session.execute(_query().where(TrialRow.id.in_(ids)))
+    return {trial.id: ReusedTrialOut.from_row(trial) for trial, _ in rows}
 
 
 def _last_reports(session: Session, trial_ids: Sequence[int]) -> dict[int, dt.datetime]:
@@ -344,6 +366,7 @@ def _trial(
     num_restarts: int,
     num_slots_held: int,
     child_runs: Sequence[str],
+    source: ReusedTrialOut | None,
     headline: bool,
 ) -> TrialOut:
     steps = {name: entry["step"] for name, entry in trial.summary.items()}
@@ -366,6 +389,8 @@ def _trial(
         last_report_at=reported or trial.heard_at,
         unmanaged=experiment.unmanaged,
         is_silent=_is_silent(trial),
+        is_reused=trial.reused_from is not None,
+        reused_from=source,
     )
 
 

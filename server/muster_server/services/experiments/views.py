@@ -44,7 +44,6 @@ from muster_server.schemas.experiments import (
 from ..core.lookup import get_experiment
 from ..lifecycle import dependencies
 from ..quota import budgets, spending
-from ..runtime import notices as trial_notices
 from ..runtime import quiet, tracked_runs
 from ..scheduling import held_slots
 from ..search import notices
@@ -52,6 +51,7 @@ from ..search.standstill import AT_REST, standstill
 from . import columns as experiment_columns
 from . import forks, order
 from .filters import ExperimentFilter, conditions
+from .trials import notices_of
 from .unsaved import unsaved_work
 
 RUNG_TRIALS_MAX = 300
@@ -223,7 +223,7 @@ def _trial_notices(session: Session, experiment: ExperimentRow) -> list[AnyMessa
     if method_of(experiment.config.search.method).is_search:
         return []
     trial = session.scalar(select(TrialRow).where(TrialRow.experiment_id == experiment.id).limit(1))
-    return [] if trial is None else trial_notices.notices(session, trial, experiment.config)
+    return [] if trial is None else notices_of(session, trial, experiment.config)
 
 
 def search_out(session: Session, experiment_id: int) -> SearchOut:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sqlalchemy.orm import Session
+from sqlalchemy import select
+from sqlalchemy.orm import Session, aliased
 
 from muster.series_rules import STEP_MAX
+from muster_server.db.models import TrialRow
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics import SeriesRecord
 from muster_server.domain.metrics import bucket_width, visible_limits
@@ -61,6 +63,34 @@ def groups_of(
         if visible:
             groups.append(CurveGroup(trial_id, name, rank, visible, limits))
     return groups
+
+
+def shown_groups(
+    session: Session,
+    trial_ids: Sequence[int],
+    names: Sequence[str] | None,
+    ranks: Sequence[int] | None,
+) -> list[CurveGroup]:
+    """Return the curves to show of these trials: also those of the trial whose result one of them takes,
+    as far as the caller sees it."""
+    source = aliased(TrialRow)
+    query = select(TrialRow.id, source.id).join(source, source.id == TrialRow.reused_from)
+    links = {
+        trial_id: source_id
+        for chunk in queries.chunked(trial_ids)
+        for trial_id, source_id in session.execute(query.where(TrialRow.id.in_(chunk)))
+    }
+    if not links:
+        return groups_of(session, trial_ids, names, ranks)
+    ids = list(dict.fromkeys(links.get(trial_id, trial_id) for trial_id in trial_ids))
+    found: dict[int, list[CurveGroup]] = {}
+    for group in groups_of(session, ids, names, ranks):
+        found.setdefault(group.trial_id, []).append(group)
+    return [
+        replace(group, trial_id=trial_id)
+        for trial_id in trial_ids
+        for group in found.get(links.get(trial_id, trial_id), ())
+    ]
 
 
 def lowest_ranks(groups: Sequence[CurveGroup]) -> list[CurveGroup]:

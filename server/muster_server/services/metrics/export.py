@@ -23,7 +23,7 @@ from muster_server.db.queries import metrics_blocks as blocks_db
 from muster_server.db.queries.metrics import SeriesRecord
 from muster_server.db.queries.metrics_codec import Points, concat, decode_block, in_order
 
-from .curves import CurveSegment, groups_of, segments_of
+from .curves import CurveSegment, segments_of, shown_groups
 from .loading import tails_of
 
 FIELDS = ("name", "rank", "attempt_no", "step", "time_ms", "value")
@@ -59,7 +59,7 @@ def visible_pieces(
     steps, series after series, each in step order."""
     with database.read() as session:
         queries.begin_snapshot(session)
-        groups = groups_of(session, [trial_id], names, ranks)
+        groups = shown_groups(session, [trial_id], names, ranks)
     for group in groups:
         for segment in segments_of(group, from_step, to_step):
             yield from _pieces_of(database, segment)
@@ -150,7 +150,7 @@ def stored_points(
 ) -> Iterator[Points]:
     """Yield the visible points of a series of rank 0 within steps, both included, in step order and
     some at a time."""
-    for group in groups_of(session, [trial_id], [name], [0]):
+    for group in shown_groups(session, [trial_id], [name], [0]):
         for segment in segments_of(group, from_step, to_step):
             position = segment.first_step
             while position <= segment.last_step:

@@ -23,7 +23,7 @@ from muster_server.schemas.data import (
     TrialSeries,
 )
 
-from .curves import CurveGroup, groups_of, lowest_ranks, segments_of, width_for
+from .curves import CurveGroup, lowest_ranks, segments_of, shown_groups, width_for
 from .loading import LoadedSegment, draw, joined, load
 from .summaries import summaries_of
 
@@ -39,7 +39,7 @@ def list_series(session: Session, trial_id: int, *, non_finite: bool = False) ->
     visited since. Raises NotFound.
     """
     get_trial(session, trial_id)
-    groups = groups_of(session, [trial_id], None, None)
+    groups = shown_groups(session, [trial_id], None, None)
     summaries = summaries_of(session, groups)
     return SeriesList(
         items=[
@@ -69,7 +69,7 @@ def series(
     The models in the answer are made without validation: see `schemas.data.Series`.
     """
     trial = get_trial(session, trial_id)
-    groups = groups_of(session, [trial_id], names, ranks)
+    groups = shown_groups(session, [trial_id], names, ranks)
     shown = groups[:SERIES_MAX]
     return SeriesReply.model_construct(
         trial_id=trial_id,
@@ -96,7 +96,7 @@ def experiment_series(
             TrialRow.experiment_id == experiment_id
         )
     ).all()
-    groups = lowest_ranks(groups_of(session, [t.id for t in trials], [name], None))
+    groups = lowest_ranks(shown_groups(session, [t.id for t in trials], [name], None))
     having = {group.trial_id: group for group in groups}
     sign = -1.0 if experiment.metric_goal == "max" else 1.0
 

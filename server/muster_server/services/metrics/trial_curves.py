@@ -16,7 +16,7 @@ from muster_server.db.queries.metrics import chunked
 from muster_server.errors import InvalidRequest
 from muster_server.schemas.data import Curve, CurvesReply, Series
 
-from .curves import CurveGroup, groups_of, lowest_ranks
+from .curves import CurveGroup, lowest_ranks, shown_groups
 from .series import SERIES_MAX, read_groups
 
 Axis = Literal["step", "time", "relative", "epoch", "metric"]
@@ -61,7 +61,7 @@ def curves(
             "x_name names the metric for x=metric: give both, or neither.",
         )
     trials = _trials(session, trial_ids)
-    groups = groups_of(session, list(trials), names, ranks)
+    groups = shown_groups(session, list(trials), names, ranks)
     if ranks is None:
         groups = lowest_ranks(groups)
     place = {trial_id: at for at, trial_id in reversed(list(enumerate(trial_ids)))}
@@ -119,7 +119,7 @@ def _along(
 ) -> list[list[float | None] | None]:
     """Return per curve the values of the metric `x_name`: of its own rank, else of the lowest."""
     trial_ids = list(dict.fromkeys(g.trial_id for g in groups))
-    x_groups = groups_of(session, trial_ids, [x_name], None)
+    x_groups = shown_groups(session, trial_ids, [x_name], None)
     x_read = read_groups(session, x_groups, *window, max_points)
     by_rank = {(g.trial_id, g.rank): s for g, s in zip(x_groups, x_read, strict=True)}
     lowest = {g.trial_id: by_rank[g.trial_id, g.rank] for g in lowest_ranks(x_groups)}

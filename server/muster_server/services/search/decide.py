@@ -30,6 +30,7 @@ from muster_server.domain.search import (
 from muster_server.domain.states import TERMINAL_EXPERIMENT, TERMINAL_TRIAL, TrialState
 
 from ..core.events import add_event
+from . import reuse
 from .events import on_trial_paused
 
 EVENTS_PER_RUN = 1_000
@@ -111,20 +112,7 @@ def carry_out(
     again = {a.no: a.reason for a in actions if isinstance(a, ContinueTrial)}
     if again:
         _continue(session, experiment, again, now)
-    new = [_trial_row(experiment, a, now) for a in actions if isinstance(a, CreateTrial)]
-    session.add_all(new)
-    session.flush()
-    for trial in new:
-        add_event(
-            session,
-            "trial.created",
-            f"Trial {trial.no} is queued."
-            if trial.parent_no is None
-            else f"Trial {trial.no} is queued: a clone of trial {trial.parent_no}.",
-            now=now,
-            experiment_id=experiment.id,
-            trial_id=trial.id,
-        )
+    _create(session, experiment, [a for a in actions if isinstance(a, CreateTrial)], now)
     for action in actions:
         if isinstance(action, Finish):
             add_event(
@@ -136,6 +124,38 @@ def carry_out(
             )
     if actions:
         touch(session, "experiments", f"experiment:{experiment.id}", "cluster", "loops")
+
+
+def _create(
+    session: Session, experiment: ExperimentRow, actions: Sequence[CreateTrial], now: dt.datetime
+) -> None:
+    """Queue new trials. Where the document says so, those that have been run before take the result."""
+    if not actions:
+        return
+    config = experiment.config
+    key_of = reuse.keys_of(config, experiment.blob_sha256)
+    new = [_trial_row(experiment, action, key_of, now) for action in actions]
+    session.add_all(new)
+    session.flush()
+    for trial in new:
+        source = None
+        if config.reuse and experiment.owner_id is not None:
+            source = reuse.find(session, trial.reuse_key, config, owner_id=experiment.owner_id)
+        if source is not None:
+            reuse.take(session, experiment, trial, source, now)
+            continue
+        if trial.parent_no is not None:
+            why = f": a clone of trial {trial.parent_no}"
+        else:
+            why = ": no finished trial has the same inputs" if config.reuse else ""
+        add_event(
+            session,
+            "trial.created",
+            f"Trial {trial.no} is queued{why}.",
+            now=now,
+            experiment_id=experiment.id,
+            trial_id=trial.id,
+        )
 
 
 def save_search(
@@ -248,6 +268,10 @@ def _continue(
         trial.waiting_since, trial.queue_no = now, now.timestamp()
         trial.num_continued += 1
         trial.guard_reason = ""
+        # What it trains from here on differs from what its key says.
+        trial.reuse_key = None
+        if trial.reused_from is not None:
+            trial.reused_from, trial.summary, trial.step, trial.epoch = None, {}, 0, None
         trial.failures_user = trial.failures_infra = trial.no_progress = 0
         trial.not_before = trial.ended_at = trial.termination = None
         trial.pending_reason, trial.logs_complete, trial.flags = "", False, []
@@ -265,7 +289,9 @@ def _continue(
         touch(session, f"trial:{trial.id}")
 
 
-def _trial_row(experiment: ExperimentRow, action: CreateTrial, now: dt.datetime) -> TrialRow:
+def _trial_row(
+    experiment: ExperimentRow, action: CreateTrial, key_of: reuse.KeyOf, now: dt.datetime
+) -> TrialRow:
     values: dict[str, Any] = {
         "experiment_id": experiment.id,
         "source_checkpoint_id": action.checkpoint_id
@@ -276,6 +302,7 @@ def _trial_row(experiment: ExperimentRow, action: CreateTrial, now: dt.datetime)
         "no": action.no,
         "hparams": action.hparams,
         "seed": action.seed,
+        "reuse_key": key_of(action.hparams, action.seed),
         "state": TrialState.QUEUED,
         "queued_at": now,
         "created_at": now,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from sqlalchemy import Row, bindparam, func, or_, select, update
+from sqlalchemy import bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from muster.document.searching import Unit
@@ -81,7 +81,7 @@ def on_metrics(
     mine = [u for u in updates if u.name == experiment.metric_name]
     if not mine:
         return
-    _note_best(session, trial, [u.value for u in mine], experiment, now)
+    note_best(session, trial, [u.value for u in mine], now)
     if trial.state in TERMINAL_TRIAL:
         return
     spec = search_spec(experiment.config)
@@ -121,7 +121,7 @@ def _units(metric: ObservedMetric, unit: Unit) -> float | None:
     return metric.progress.get(unit)
 
 
-def on_trial_terminal(session: Session, trial: NotedTrial, now: dt.datetime) -> None:
+def on_trial_terminal(session: Session, trial: NotedTrial | TrialRow, now: dt.datetime) -> None:
     """Take note that a trial has ended for good. Called again, it changes nothing."""
     # One that was continued ends once more.
     key = f"ended:{trial.no}" + (f":{trial.num_continued}" if trial.num_continued else "")
@@ -140,12 +140,12 @@ def on_trial_terminal(session: Session, trial: NotedTrial, now: dt.datetime) -> 
         notices.warn_without_metric(session, trial, now)
 
 
-def _outcome(trial: NotedTrial) -> Outcome:
+def _outcome(trial: NotedTrial | TrialRow) -> Outcome:
     is_invalid = trial.termination == Termination.INVALID_HPARAMS
     return "invalid" if is_invalid else _OUTCOMES[trial.state]
 
 
-def _counts(session: Session, trial: NotedTrial) -> bool:
+def _counts(session: Session, trial: NotedTrial | TrialRow) -> bool:
     """Return whether the result of a trial counts for its search: it does not when a guard has changed
     its hyperparameters and the document says so."""
     if not trial.hparams_before:
@@ -156,7 +156,7 @@ def _counts(session: Session, trial: NotedTrial) -> bool:
     return config is None or config.search.use_guarded
 
 
-def _objectives(session: Session, trial: NotedTrial) -> tuple[float, ...] | None:
+def _objectives(session: Session, trial: NotedTrial | TrialRow) -> tuple[float, ...] | None:
     """Return the last value of each objective, where there are several and all were reported."""
     config = session.scalar(
         select(ExperimentRow.config).where(ExperimentRow.id == trial.experiment_id)
@@ -207,15 +207,14 @@ def _hear_target(
             return
 
 
-def _note_best(
-    session: Session,
-    trial: TrialRow,
-    values: Sequence[float],
-    experiment: Row[Any, Any, Any],
-    now: dt.datetime,
-) -> None:
+def note_best(session: Session, trial: TrialRow, values: Sequence[float], now: dt.datetime) -> None:
     """Store the best visible value of the trial, and that of the experiment. An event says when
     another trial than before has the best value."""
+    experiment = session.execute(
+        select(ExperimentRow.metric_name, ExperimentRow.metric_goal).where(
+            ExperimentRow.id == trial.experiment_id
+        )
+    ).one()
     goal = experiment.metric_goal or "min"
     if trial.attempt_no > 1:
         # What this attempt says may supersede the best value of an earlier one.

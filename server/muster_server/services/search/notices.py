@@ -60,7 +60,7 @@ def metrics_compared(config: ExperimentConfig) -> list[str]:
     return [search.metric] if search.metric else []
 
 
-def early_cause(session: Session, trial: NotedTrial) -> str:
+def early_cause(session: Session, trial: NotedTrial | TrialRow) -> str:
     """Return why a trial failed, as long as no trial of its experiment has reported anything; else
     ""."""
     config = session.scalar(
@@ -80,7 +80,7 @@ def has_report(session: Session, experiment_id: int) -> bool:
     return session.scalar(anybody) is not None
 
 
-def warn_without_metric(session: Session, trial: NotedTrial, now: dt.datetime) -> None:
+def warn_without_metric(session: Session, trial: NotedTrial | TrialRow, now: dt.datetime) -> None:
     """Say once per search that a trial ended without a metric that trials are compared by.
 
     One that failed or was stopped before it reported anything says nothing of the metric's name.

@@ -28,9 +28,11 @@ from ..output import (
 from ..sending import (
     CodeOption,
     DocumentArgument,
+    ReuseOption,
     SetOption,
     code_of_script,
     read_document,
+    say_notices,
     send_code,
     submit_with_code,
 )
@@ -52,13 +54,14 @@ def submit(
     file: DocumentArgument,
     set_: SetOption = None,
     code: CodeOption = None,
+    reuse: ReuseOption = False,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Show progress until it has ended.")
     ] = False,
 ) -> None:
     """Submit an experiment: a document, or a Slurm batch script."""
     document = read_document(file)
-    overrides = list(set_ or [])
+    overrides = [*(set_ or ()), *(("reuse=true",) if reuse else ())]
     client = server()
     if document.startswith("#!"):
         # Not above: the reading of batch scripts takes a fifth of the start of any command here.
@@ -73,9 +76,11 @@ def submit(
         if not printed_json(experiment):
             print(experiment["id"])
             say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
+            say_notices(experiment)
             note_maintenance(client, experiment["id"])
         return
     say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
+    say_notices(experiment)
     note_maintenance(client, experiment["id"])
     from ..follow import follow_to_the_end
 
@@ -223,7 +228,7 @@ def _show_experiment(detail: schema.ExperimentDetail, trials: list[ShownTrial]) 
     for trial in trials:
         shown.add_row(
             address(trial),
-            styled_state(trial["state"]),
+            styled_state(trial["state"]) + (" (reused)" if trial.get("is_reused") else ""),
             str(trial["step"]),
             number(trial["epoch"], 3),
             escape(headline_text(trial)),
@@ -252,6 +257,12 @@ def _reason_text(trial: schema.TrialOut) -> str:
     return f"{never}{escape(reason)}"
 
 
+def _reused_text(trial: schema.TrialOut) -> str:
+    source = trial["reused_from"]
+    named = f"trial {source['experiment_id']}.{source['no']}" if source else "another trial"
+    return f"It takes the result of {named}, which had the same inputs; it has not run."
+
+
 def _show_trial(trial: schema.TrialDetail) -> None:
     out = console()
     out.print(
@@ -260,6 +271,8 @@ def _show_trial(trial: schema.TrialDetail) -> None:
     )
     if reason := _reason_text(trial):
         out.print(reason)
+    if trial.get("is_reused", False):  # servers of before do not say so
+        out.print(_reused_text(trial), highlight=False)
     for notice in trial["notices"]:
         out.print(f"[yellow]{escape(notice['text'])}[/yellow]", highlight=False)
     if trial["hparams"]:
@@ -365,6 +378,8 @@ def _print_preview(preview: schema.PreviewOut) -> None:
     if preview.get("warnings"):
         say("warning:")
         print_fields(preview["warnings"])
+    for notice in preview.get("notices", ()):
+        out.print(escape(notice["text"]), highlight=False)
     for no, sentence in enumerate(preview.get("guards", ()), 1):
         out.print(f"Guard {no}: {escape(sentence)}", highlight=False)
     if preview["concurrent"] is not None and count != 1:

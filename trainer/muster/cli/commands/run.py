@@ -22,7 +22,15 @@ from ..output import (
     usage_error,
     wants_json,
 )
-from ..sending import CodeOption, SetOption, UploadRootOption, code_keys, submit_with_code
+from ..sending import (
+    CodeOption,
+    ReuseOption,
+    SetOption,
+    UploadRootOption,
+    code_keys,
+    say_notices,
+    submit_with_code,
+)
 from ..trials import address
 
 if TYPE_CHECKING:
@@ -98,6 +106,7 @@ def run(
     array: ArrayOption = None,
     set_: SetOption = None,
     code: CodeOption = None,
+    reuse: ReuseOption = False,
     upload_root: UploadRootOption = None,
     include: Annotated[
         list[str] | None,
@@ -128,6 +137,7 @@ def run(
             "--upload-root contradicts --code.",
             "--upload-root sends the folder and runs in the current one, --code runs in the folder",
         )
+    overrides = [*(set_ or ()), *(("reuse=true",) if reuse else ())]
     given, command = _batch_options(command)
     if (script := _batch_script(command[0], is_named=given is not None)) is not None:
         own = (slots, nodes, name, env, secret, pool, slot_type, launcher, python, code, include)
@@ -136,13 +146,10 @@ def run(
                 "A batch script sets these in its #SBATCH lines.",
                 "--set changes a value: --set resources.slots=4",
             )
-        _run_batch_script(
-            command, script, given or [], list(set_ or ()), upload_root, detach=detach
-        )
+        _run_batch_script(command, script, given or [], overrides, upload_root, detach=detach)
         return
     folder = Path.cwd() if code is None else code
     parsed = parse_command(command, folder)
-    overrides = list(set_ or ())
     document = _document(
         parsed, slots=slots, nodes=nodes, name=name, launcher=launcher, overrides=overrides
     )
@@ -186,6 +193,7 @@ def start(
     made = submit_with_code(client, "-", document, overrides, code)
     url = f"{client.target.url}/experiments/{made['id']}"
     say(f"Submitted experiment {made['id']} ({made['name']}): {url}")
+    say_notices(made)
     note_maintenance(client, made["id"])
     if detach:
         if not printed_json(made):

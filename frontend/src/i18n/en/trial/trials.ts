@@ -56,6 +56,8 @@ export const trials = {
     guardedFrom: "{{value}} (began with {{before}})",
     seed: "Seed",
     resolved: "Resolved configuration",
+    reused: "This trial has not run: a finished trial had the same inputs, and its result was taken.",
+    reusedFrom: "Open trial {{trial}}",
     tab: {
       metrics: "Metrics",
       performance: "Performance",

@@ -57,6 +57,8 @@ export const trials: Same<typeof english> = {
     guardedFrom: "{{value}}（起始值为 {{before}}）",
     seed: "随机种子",
     resolved: "完整配置",
+    reused: "此试验没有运行：已有输入相同的已完成试验，直接采用了其结果。",
+    reusedFrom: "打开试验 {{trial}}",
     tab: {
       metrics: "指标",
       performance: "性能",
