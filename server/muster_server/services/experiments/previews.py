@@ -138,8 +138,12 @@ def _run_before(
     if not found:
         return
     if len(sampled) > 1:
-        num = {"found": len(found), "trials": len(sampled)}
-        yield Message("reuse.takes_some", **num) if config.reuse else Message("reuse.some", **num)
+        num, of = len(found), len(sampled)
+        yield (
+            Message("reuse.takes_some", found=num, trials=of)
+            if config.reuse
+            else Message("reuse.some", found=num, trials=of)
+        )
     elif config.reuse:
         yield Message("reuse.takes", trial=found[0].address)
     else:
