@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from muster.document.codec import load
 from muster.document.inference import BUILT_IN_MODULES
-from muster.document.running import DownloadSection, EnvironmentSection, MeasureSection
+from muster.document.running import DataSection, EnvironmentSection, MeasureSection
 from muster.launch import slurm, uncaught
 from muster.launch.commands import (
     BATCH,
@@ -196,13 +196,14 @@ def environment_of(spec: AllocationSpec) -> EnvironmentSection:
 def data_of(spec: AllocationSpec) -> dict[str, str]:
     """Return the path or URL of each data set of the spec's document, by name."""
     data = spec.config.get("data") or {}
-    return {name: at if isinstance(at, str) else str(at["url"]) for name, at in data.items()}
+    described = {name: section.place for name, section in data_sections_of(spec).items()}
+    return {name: described.get(name) or str(at) for name, at in data.items()}
 
 
-def downloads_of(spec: AllocationSpec) -> dict[str, DownloadSection]:
-    """Return the data sets of the spec's document that the job downloads, by name."""
+def data_sections_of(spec: AllocationSpec) -> dict[str, DataSection]:
+    """Return the data sets of the spec's document of which it says more than where they are."""
     data = spec.config.get("data") or {}
-    return {name: load(DownloadSection, at) for name, at in data.items() if not isinstance(at, str)}
+    return {name: load(DataSection, at) for name, at in data.items() if not isinstance(at, str)}
 
 
 def with_values(spec: AllocationSpec, values: Mapping[str, str]) -> AllocationSpec:

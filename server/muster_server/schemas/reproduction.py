@@ -24,6 +24,20 @@ class CodeVersionOut(Output):
     """Version that setuptools_scm found there, for a project that uses it."""
 
 
+class DataReadOut(Output):
+    """Data set that an attempt has read."""
+
+    path: str
+    version: str
+    """What the document calls it; "" for nothing."""
+    digest: str
+    """Digest of the names and contents of its files; "" if it was not computed."""
+    num_files: int
+    size_bytes: int
+    problem: str
+    """Why there is no digest; "" if there is one."""
+
+
 class JobEnvironmentOut(Output):
     """What the processes of an attempt ran with, as its first node told."""
 
@@ -52,6 +66,8 @@ class JobEnvironmentOut(Output):
     """Installed packages such as "numpy==2.1.0", sorted, at most 1,000."""
     num_packages: int
     """Number of all installed packages."""
+    data: dict[str, DataReadOut] = {}
+    """Data sets that are folders, by name, as they were when the attempt started."""
 
 
 class ReproductionOut(Output):

@@ -3,7 +3,14 @@
 import pytest
 from sqlalchemy import select, update
 
-from muster.wire import CheckpointRecord, MetricsRecord, SeriesPoints
+from muster.wire import (
+    CheckpointRecord,
+    DataRead,
+    JobEnvironment,
+    MetricsRecord,
+    SeriesPoints,
+    StateRecord,
+)
 from muster_server.db.models import ProjectRow, TrialRow
 from support.agent import start
 
@@ -248,3 +255,45 @@ def test_a_trial_that_is_continued_runs_by_itself(post, run, only, controller, m
     # Its result is that of four epochs, which the document of two does not ask for.
     (notice,) = post(operation=":preview", status=200)["notices"]
     assert "val/loss 0.21" in notice["text"]
+
+
+def test_what_a_trial_has_read_is_shown_and_taken_by_who_asks_for_the_same(
+    post, controller, node, show, only
+):
+    def train(document, digest, *overrides):
+        experiment_id = post(document, *overrides)["id"]
+        controller.tick()
+        allocation_id = node.only().spec.allocation_id
+        read = DataRead(path="/srv/digits", version="2", digest=digest, num_files=3, size_bytes=9)
+        environment = JobEnvironment(
+            python="/usr/bin/python3", python_version="3.11.7", data={"train": read}
+        )
+        node.send(
+            allocation_id,
+            StateRecord(observed="PREPARING"),
+            StateRecord(observed="READY", environment=environment),
+        )
+        controller.tick()
+        node.run(allocation_id)
+        points = SeriesPoints(name="val/loss", steps=[20], times_ms=[1020], values=[0.21])
+        node.send(allocation_id, MetricsRecord(local_rank=0, rank=0, series=[points], step=20))
+        node.exit(allocation_id, "success")
+        for _ in range(3):
+            controller.tick()
+        return experiment_id
+
+    digest, other = (f"sha256:{letter * 64}" for letter in "ab")
+    first = train(DOCUMENT, digest, "data.train={folder: /srv/digits, version: '2'}")
+    shown = show(f"/trials/{only(first)['id']}/reproduction")["environment"]["data"]
+    assert shown["train"]["digest"] == digest
+    # Where the document says nothing of the files, nobody knows what they are now.
+    assert (
+        post(DOCUMENT, "data.train={folder: /srv/digits}", operation=":preview", status=200)[
+            "notices"
+        ]
+        == []
+    )
+    same = f"data.train={{folder: /mnt/digits, digest: '{digest}'}}"
+    assert only(post(DOCUMENT, same, "reuse=true")["id"])["state"] == "COMPLETED"
+    changed = f"data.train={{folder: /srv/digits, digest: '{other}'}}"
+    assert only(post(DOCUMENT, changed, "reuse=true")["id"])["state"] == "QUEUED"

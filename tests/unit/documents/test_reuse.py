@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.document.experiment import ExperimentConfig
-from muster_server.domain.experiments.reuse import inputs_of, key_of, obstacle
+from muster_server.domain.experiments.reuse import declared, inputs_of, key_of, obstacle
 from muster_server.services.documents import resolve
 
 DOCUMENT = "name: a\nentrypoint: train.py --epochs 3\nresources: {slots: 2}\n"
@@ -17,9 +17,11 @@ CODE = "c" * 64
 def key(*overrides, code=CODE, hparams=None, seed=0, version="1"):
     config = resolve(DOCUMENT, overrides).config
     assert config is not None
-    assert obstacle(config, code) is None
+    assert obstacle(config, code, declared(config)) is None
     return key_of(
-        inputs_of(config, code_sha256=code, version=version), hparams=hparams or {}, seed=seed
+        inputs_of(config, code_sha256=code, data=declared(config), version=version),
+        hparams=hparams or {},
+        seed=seed,
     )
 
 
@@ -100,4 +102,4 @@ def test_trainings_that_cannot_be_told_apart_have_no_key():
         (config, None),
         (replace(config, data={"train": "/srv"}), CODE),
     ):
-        assert obstacle(changed, code) is not None
+        assert obstacle(changed, code, declared(changed)) is not None

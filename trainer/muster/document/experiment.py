@@ -27,7 +27,7 @@ from .running import (
     BudgetSection,
     CheckpointsSection,
     CodeSection,
-    DownloadSection,
+    DataSection,
     EnvironmentSection,
     MeasureSection,
     MetricsSection,
@@ -96,12 +96,13 @@ class ExperimentConfig:
     """Write a version of a model for other programs. This or `entrypoint`."""
     code: CodeSection | None = None
     """Where the code comes from."""
-    data: Annotated[dict[DataName, Text | DownloadSection], Bounds(max_length=64)] = field(
+    data: Annotated[dict[DataName, Text | DataSection], Bounds(max_length=64)] = field(
         default_factory=dict
     )
     """Data sets by name: an absolute path, which must exist on a node before a trial starts there, or
     a URL, which is passed on as it is. The job finds `train` as `MUSTER_DATA_TRAIN`. With
-    `{url: …, size: 150GB}` a trial starts only where there is room to download that much."""
+    `{url: …, size: 150GB}` a trial starts only where there is room to download that much. With
+    `{folder: /shared/imagenet, digest: "sha256:…"}` it starts only with these very files."""
     models: Annotated[
         dict[ModelKey, ModelReference | UsedModel], Bounds(max_length=USED_MODELS_MAX)
     ] = field(default_factory=dict)

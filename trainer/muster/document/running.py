@@ -23,15 +23,31 @@ SizeText = Annotated[str, Bounds(min_length=1, max_length=32)]
 """A size as muster.byte_sizes reads it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DownloadSection:
-    """A data set that the job downloads to its node."""
+DATA_DIGEST = r"^sha256:[0-9a-f]{64}$"
 
-    url: Text
-    """Where it is. The job finds it as `MUSTER_DATA_<NAME>`; Muster downloads nothing by itself."""
-    size: SizeText
-    """How much the job downloads (`150GB`). A trial starts only on nodes with this much free where its
-    work folder is, whose own files count as free. Nothing is reserved."""
+
+@dataclass(frozen=True, kw_only=True)
+class DataSection:
+    """A data set: `folder` or `url`, one of the two."""
+
+    folder: Annotated[str, Bounds(max_length=4096, pattern=r"^/")] | None = None
+    """Absolute path of a folder or file on the nodes. Before the start its digest is computed from the
+    names and contents of its files, and shown with the trial."""
+    digest: Annotated[str, Bounds(pattern=DATA_DIGEST)] | None = None
+    """Digest that `folder` must have (`sha256:…`). With another one a trial does not start."""
+    version: Annotated[str, Bounds(min_length=1, max_length=64)] | None = None
+    """What you call this version of the data. Shown beside the digest; it decides nothing."""
+    url: Text | None = None
+    """Where the job downloads it from. The job finds it as `MUSTER_DATA_<NAME>`; Muster downloads nothing
+    by itself."""
+    size: SizeText | None = None
+    """How much the job downloads from `url` (`150GB`). A trial starts only on nodes with this much free
+    where its work folder is, whose own files count as free. Nothing is reserved."""
+
+    @property
+    def place(self) -> str:
+        """Path or URL."""
+        return self.folder or self.url or ""
 
 
 @dataclass(frozen=True, kw_only=True)

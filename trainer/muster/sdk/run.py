@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from muster import wire
+from muster.launch.variables import DATA_PREFIX
 from muster.sdk import stops
 from muster.sdk.env import RankInfo
 from muster.sdk.media import MediaMethods
@@ -52,6 +54,14 @@ class Run(MediaMethods):
     def config(self) -> dict[str, Any]:
         """`get_config` as a value, for scripts written before it."""
         return self.get_config()
+
+    @property
+    def data(self) -> dict[str, Path | str]:
+        """The document's data sets by name: a path on this node, or a URL as text. Empty without
+        Muster."""
+        names = self.reporter.trial.config.get("data") or {}
+        places = {name: os.environ.get(f"{DATA_PREFIX}{name.upper()}", "") for name in names}
+        return {name: at if "://" in at else Path(at) for name, at in places.items() if at}
 
     @property
     def seed(self) -> int:

@@ -508,6 +508,23 @@ class NodeFacts:
     code_hash: str = ""
     """Hash of the files of an installed code folder; bundles are the same everywhere by their name.
     """
+    data_hash: str = ""
+    """Hash of the digests of all data sets that are folders."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataRead:
+    """A data set that is a folder, as a job found it when it started."""
+
+    path: str
+    version: str = ""
+    """What the document calls it."""
+    digest: str = ""
+    """Digest of its files' names and contents ("sha256:…"); "" if it was not computed."""
+    num_files: int = 0
+    size_bytes: int = 0
+    problem: str = ""
+    """Why there is no digest, as one clause."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -536,6 +553,8 @@ class JobEnvironment:
     """Installed packages such as "numpy==2.1.0", sorted; at most PACKAGES_MAX."""
     num_packages: int = 0
     """Number of all installed packages."""
+    data: dict[str, DataRead] = field(default_factory=dict)
+    """Data sets that are folders, by name."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,7 +55,7 @@ from muster_agent.jobs.launch import (
     GIT_CEILING,
     LaunchContext,
     data_of,
-    downloads_of,
+    data_sections_of,
     environment_of,
     gang_place,
     helps_launchers,
@@ -71,6 +71,7 @@ from muster_agent.outputs.work import OUTPUT_FOLDER, TrialWork
 from muster_agent.records.logs import launcher_log
 from muster_agent.shim.failures import PrepareFailed, goes_by_itself
 from muster_agent.shim.preparation.code_hash import hash_code
+from muster_agent.shim.preparation.data_sets import read_data
 from muster_agent.shim.preparation.image import open_image
 from muster_agent.shim.preparation.work import PreparedWork, Tell, prepare_work
 
@@ -114,6 +115,12 @@ def prepare(
     _check_isolation(spec, options.isolation)
     _check_data(spec, options.isolation)
     check_downloads(spec, options, folder)
+    data = read_data(
+        data_sections_of(spec),
+        cache=Path(options.interpreter_cache).with_name("data-digests"),
+        tell=tell,
+        is_canceled=is_canceled,
+    )
     installed = _find_installed(spec, options.isolation)
     work = prepare_work(spec, options, folder, tell=tell)
     root = installed or work.work.files
@@ -167,10 +174,14 @@ def prepare(
         json.dumps({"hparams": spec.hparams, "config": spec.config, "seed": spec.seed})
     )
     return Prepared(
-        facts=_facts(spec, interpreter, root, image) if spec.num_nodes > 1 else None,
+        facts=_facts(spec, interpreter, root, image, data) if spec.num_nodes > 1 else None,
         environment=(
             _job_environment(
-                interpreter, python, image, communication_variables(inherited | spec.environment)
+                interpreter,
+                python,
+                image,
+                communication_variables(inherited | spec.environment),
+                data,
             )
             if spec.node_rank == 0
             else None
@@ -291,10 +302,12 @@ def check_downloads(
     spec: wire.AllocationSpec, options: ShimOptions, folder: AllocationFolder
 ) -> None:
     """Check that what the job downloads will fit. Raises PrepareFailed."""
-    downloads = downloads_of(spec)
+    downloads = {
+        name: parse_size(one.size) for name, one in data_sections_of(spec).items() if one.size
+    }
     if not downloads:
         return
-    wanted = sum(parse_size(one.size) for one in downloads.values())
+    wanted = sum(downloads.values())
     work = TrialWork(folder.path.parent.parent, spec.trial_id)
     free = shutil.disk_usage(folder.path).free - options.min_disk_free_bytes
     if free < wanted:
@@ -449,7 +462,11 @@ def _check_interpreter(
 
 
 def _facts(
-    spec: wire.AllocationSpec, interpreter: Interpreter, root: Path, image: Image | None
+    spec: wire.AllocationSpec,
+    interpreter: Interpreter,
+    root: Path,
+    image: Image | None,
+    data: Mapping[str, wire.DataRead],
 ) -> wire.NodeFacts:
     return wire.NodeFacts(
         image_id=image.id if image is not None and not image.file else "",
@@ -458,11 +475,18 @@ def _facts(
         cuda_version=interpreter.cuda_version,
         muster_version=__version__,
         code_hash=hash_code(root) if spec.code.kind == "installed" else "",
+        data_hash=wire.content_digest({name: one.digest for name, one in data.items()})
+        if data and all(one.digest for one in data.values())
+        else "",
     )
 
 
 def _job_environment(
-    interpreter: Interpreter, python: str, image: Image | None, variables: dict[str, str]
+    interpreter: Interpreter,
+    python: str,
+    image: Image | None,
+    variables: dict[str, str],
+    data: dict[str, wire.DataRead],
 ) -> wire.JobEnvironment:
     return wire.JobEnvironment(
         image=image.name if image is not None else "",
@@ -476,6 +500,7 @@ def _job_environment(
         variables=variables,
         packages=interpreter.packages[: wire.PACKAGES_MAX],
         num_packages=len(interpreter.packages),
+        data=data,
     )
 
 

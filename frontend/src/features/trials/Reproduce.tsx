@@ -104,6 +104,12 @@ function environmentRows(t: TFunction, environment: Reproduction["environment"])
     ["CUDA", environment.cuda_version],
     [t("reproduce.driver"), environment.driver_version],
     ["Muster", environment.muster_version],
+    ...Object.entries(environment.data ?? {}).map(([name, one]): [string, string] => [
+      one.version ? t("reproduce.dataVersion", { name, version: one.version }) : t("reproduce.data", { name }),
+      one.digest
+        ? `${one.digest} · ${t("reproduce.files", { count: one.num_files })} · ${format.bytes(one.size_bytes)} · ${one.path}`
+        : `${t("reproduce.noDigest")}: ${one.problem}`,
+    ]),
     [t("reproduce.toldBy"), t("reproduce.attempt", { no: environment.attempt_no, node: environment.node_name })],
   ];
   return rows.filter(([, text]) => text !== "");

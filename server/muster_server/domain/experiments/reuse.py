@@ -35,10 +35,18 @@ class UnknownInputs:
     hint: str
 
 
-def obstacle(config: ExperimentConfig, code_sha256: str | None) -> UnknownInputs | None:
+def declared(config: ExperimentConfig) -> dict[str, str]:
+    """Return the digests of data sets that a document gives, by name."""
+    given = {n: d.digest for n, d in config.data.items() if not isinstance(d, str)}
+    return {name: digest for name, digest in given.items() if digest is not None}
+
+
+def obstacle(
+    config: ExperimentConfig, code_sha256: str | None, data: Mapping[str, str]
+) -> UnknownInputs | None:
     """Return what keeps the inputs of a document's trials from being known; None for nothing.
 
-    code_sha256: digest of its code bundle; None without one.
+    code_sha256: digest of its code bundle; None without one. data: digests of its data sets, by name.
     """
     search = config.search
     if search.runner == "external" or config.job_kind is not None:
@@ -58,19 +66,22 @@ def obstacle(config: ExperimentConfig, code_sha256: str | None) -> UnknownInputs
             "needs code that was uploaded: what is installed on the nodes may have changed",
             "use code: {path: .}",
         )
-    for name in config.data:
+    for name in config.data.keys() - data.keys():
         return UnknownInputs(
             f"data.{name}",
             "has no digest, so reuse cannot tell whether the data are the same",
-            "leave out reuse",
+            'write {folder: /path, digest: "sha256:…"} with the digest that a trial has read '
+            "(`muster show`)",
         )
     return None
 
 
-def inputs_of(config: ExperimentConfig, *, code_sha256: str | None, version: str) -> str:
+def inputs_of(
+    config: ExperimentConfig, *, code_sha256: str | None, data: Mapping[str, str], version: str
+) -> str:
     """Return what all trials of a document have in common, as a digest. There must be no obstacle.
 
-    version: that of Muster, which counts for what is built in.
+    data: digests of its data sets, by name. version: that of Muster, which counts for what is built in.
     """
     resources, environment = dump(config.resources), dump(config.environment)
     full = dump(config)
@@ -82,6 +93,7 @@ def inputs_of(config: ExperimentConfig, *, code_sha256: str | None, version: str
             "max_length": dump(config.search.max_length),
             "workdir": config.code.workdir if config.code else None,
             "code": code_sha256,
+            "data": dict(data),
             "version": version if config.built_in_module is not None else None,
         }
     )

@@ -29,9 +29,10 @@ COMPARED: Mapping[str, tuple[str, Callable[[str], str]]] = {
     "driver_version": ("the driver", str),
     "image_id": ("the image", lambda image_id: image_id[:12]),
     "code_hash": ("the code", lambda digest: digest[:12]),
+    "data_hash": ("the data", lambda digest: digest[7:19]),
 }
 """Fact → (its name for people, what of it is compared)."""
-_UNKNOWN_IS_NO_VALUE = frozenset({"code_hash", "image_id"})
+_UNKNOWN_IS_NO_VALUE = frozenset({"code_hash", "data_hash", "image_id"})
 """Facts that are not always looked for; of the others, having none is a value like any other."""
 
 

@@ -532,8 +532,26 @@ def _data(document: ExperimentConfig) -> Iterator[FieldProblem]:
     variables: dict[str, str] = {}
     for name, given in document.data.items():
         path = f"data.{name}"
-        where = given if isinstance(given, str) else given.url
+        other = variables.setdefault(name.upper(), name)
+        if other != name:
+            yield FieldProblem(path, f"has the same variable as data.{other}", "use another name")
+        where = given if isinstance(given, str) else given.place
         if not isinstance(given, str):
+            if (given.folder is None) == (given.url is None):
+                yield FieldProblem(
+                    path, "needs folder or url, one of the two", "{folder: /shared/imagenet}"
+                )
+                continue
+            if given.folder is not None:
+                if given.size is not None:
+                    yield FieldProblem(
+                        f"{path}.size", "is what the job downloads from a url", "leave it out"
+                    )
+                continue
+            if given.digest is not None:
+                yield FieldProblem(
+                    f"{path}.digest", "is checked of a folder alone", "leave it out, or use folder"
+                )
             path = f"{path}.url"
             if not _URL.fullmatch(where):
                 yield FieldProblem(
@@ -541,6 +559,9 @@ def _data(document: ExperimentConfig) -> Iterator[FieldProblem]:
                     "is not a URL, and only a URL is downloaded",
                     "write a path as text: data: {train: /shared/imagenet}",
                 )
+                continue
+            if given.size is None:
+                yield FieldProblem(f"data.{name}.size", "is missing", "for example size: 150GB")
                 continue
             try:
                 parse_size(given.size)
@@ -559,9 +580,6 @@ def _data(document: ExperimentConfig) -> Iterator[FieldProblem]:
                 "has a user or password in its address",
                 "leave it out: everybody who may see the experiment would read it",
             )
-        other = variables.setdefault(name.upper(), name)
-        if other != name:
-            yield FieldProblem(path, f"has the same variable as data.{other}", "use another name")
 
 
 def _budget(document: ExperimentConfig) -> Iterator[FieldProblem]:

@@ -17,7 +17,7 @@ from muster.launch.commands import entry_file
 from muster_server.db.engine import touch
 from muster_server.db.models import BlobRow, ExperimentRow, ProjectRow, SearchEventRow, SpendingRow
 from muster_server.db.sight import SEES_ALL, may_create_projects
-from muster_server.domain.experiments.reuse import obstacle
+from muster_server.domain.experiments.reuse import declared, obstacle
 from muster_server.domain.guards.defaults import with_defaults
 from muster_server.domain.insight.probes import Purpose
 from muster_server.domain.messages import Message
@@ -366,7 +366,7 @@ def _check_reuse(config: ExperimentConfig, blob_sha256: str | None) -> Iterator[
     """Yield why a document cannot take the results of earlier trials, if it is to."""
     if not config.reuse:
         return
-    if (found := obstacle(config, blob_sha256)) is not None:
+    if (found := obstacle(config, blob_sha256, declared(config))) is not None:
         yield FieldProblem(found.path, found.problem, found.hint)
     if method_of(config.search.method).is_search and not may_create_projects():
         # Later trials are made without the token, for somebody who may see more.

@@ -30,6 +30,7 @@ from muster_server.domain.nodes.reports import TRIAL, Changes, KnownWorker
 
 from ..core.assignments import bump_assignments, lock_nodes
 from ..core.events import add_event
+from ..search import reuse
 from . import health
 
 log = structlog.get_logger(__name__)
@@ -198,6 +199,8 @@ def _fill_in_drivers(session: Session, batch: Sequence[Changes]) -> None:
     for changes in told:
         row = drivers[changes.allocation.id]
         driver = (row.driver_version or "") if row.slot_type == "cuda" else ""
+        if changes.environment is not None and changes.environment.data:
+            reuse.note_data(session, changes.allocation.id, changes.environment.data)
         for column, said in (("facts", changes.facts), ("environment", changes.environment)):
             if said is not None:
                 filled = dataclasses.replace(said, driver_version=driver)

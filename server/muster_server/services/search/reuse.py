@@ -10,11 +10,11 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from muster import __version__
+from muster import __version__, wire
 from muster.document.experiment import ExperimentConfig
 from muster.wire import decode_number
-from muster_server.db.models import ExperimentRow, TrialRow
-from muster_server.domain.experiments.reuse import inputs_of, key_of, obstacle
+from muster_server.db.models import AllocationRow, AttemptRow, ExperimentRow, TrialRow
+from muster_server.domain.experiments.reuse import declared, inputs_of, key_of, obstacle
 from muster_server.domain.lifecycle.outcomes import DOUBTFUL
 from muster_server.domain.messages import AnyMessage, Message, sentences
 from muster_server.domain.metrics import headline_of
@@ -27,15 +27,48 @@ from . import events
 NEWEST_LOOKED_AT = 20
 """Finished trials with one key that are looked at for a result that can be taken."""
 
+_OF_EXPERIMENT = ExperimentRow.id == TrialRow.experiment_id
 KeyOf = Callable[..., str | None]
 
 
-def keys_of(config: ExperimentConfig, code_sha256: str | None) -> KeyOf:
+def keys_of(
+    config: ExperimentConfig, code_sha256: str | None, data: Mapping[str, str] | None = None
+) -> KeyOf:
     """Return the function that gives the key of a trial with these `hparams` and this `seed`; None where
-    its inputs are not known."""
-    if obstacle(config, code_sha256) is not None:
+    its inputs are not known.
+
+    data: digests of its data sets. None: those that the document gives.
+    """
+    data = declared(config) if data is None else data
+    if obstacle(config, code_sha256, data) is not None:
         return lambda hparams, seed: None
-    return functools.partial(_key, inputs_of(config, code_sha256=code_sha256, version=__version__))
+    inputs = inputs_of(config, code_sha256=code_sha256, data=data, version=__version__)
+    return functools.partial(_key, inputs)
+
+
+def note_data(session: Session, allocation_id: str, data: Mapping[str, wire.DataRead]) -> None:
+    """Take note of the data sets with which an attempt of a trial starts: whoever asks for the same ones
+    can have its result. What it reads differently in a later attempt belongs to no key."""
+    query = (
+        select(TrialRow, ExperimentRow, AttemptRow.no, AttemptRow.num_nodes)
+        .join(ExperimentRow, _OF_EXPERIMENT)
+        .join(AttemptRow, AttemptRow.trial_id == TrialRow.id)
+        .join(AllocationRow, AllocationRow.attempt_id == AttemptRow.id)
+        .where(AllocationRow.id == allocation_id)
+    )
+    trial, experiment, no, num_nodes = session.execute(query).one()
+    given = declared(experiment.config)
+    if given.keys() == experiment.config.data.keys() or trial.num_continued:
+        return  # Every node has made sure of these, or it has no key any more.
+    read = {name: one.digest for name, one in data.items() if one.digest}
+    # The other nodes of a gang may have other files under the same path.
+    key = None
+    if num_nodes == 1:
+        key = keys_of(experiment.config, experiment.blob_sha256, read)(trial.hparams, trial.seed)
+    if no == 1:
+        trial.reuse_key = key
+    elif trial.reuse_key != key:
+        trial.reuse_key = None
 
 
 def _key(inputs: str, hparams: Mapping[str, Any], seed: int) -> str:
@@ -77,9 +110,6 @@ def find(
         .limit(NEWEST_LOOKED_AT)
     )
     return next((row for row in rows if _is_usable(row, config)), None)
-
-
-_OF_EXPERIMENT = ExperimentRow.id == TrialRow.experiment_id
 
 
 def _is_usable(trial: TrialRow, config: ExperimentConfig) -> bool:

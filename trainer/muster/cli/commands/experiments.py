@@ -301,6 +301,13 @@ def _show_trial(trial: schema.TrialDetail) -> None:
         metrics.add_row(escape(name), *values_of, str(found["step"]))
     if trial["summary"]:
         out.print(metrics)
+    if any(isinstance(given, dict) for given in trial["config"].get("data", {}).values()):
+        environment = server().get(f"/trials/{trial['id']}/reproduction")["environment"]
+        data = environment.get("data", {}) if environment is not None else {}
+        for name, read in data.items():
+            version = f" version {read['version']}" if read["version"] else ""
+            digest = read["digest"] or f"no digest, because {read['problem']}"
+            out.print(escape(f"data {name}{version}: {digest}"), highlight=False, soft_wrap=True)
 
 
 # ---------------------------------------------------------------- helpers
