@@ -39,7 +39,7 @@ export function ProjectGuards({
         placeholder={EXAMPLE}
         value={guards}
         onChange={(e) => setGuards(e.currentTarget.value)}
-        className="mono"
+        classNames={{ input: "mono" }}
         spellCheck={false}
         rows={8}
         maxLength={65_536}

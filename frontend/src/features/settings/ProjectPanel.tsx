@@ -219,7 +219,7 @@ function Share({ project }: { project: Project }) {
         [t("projects.logsKept"), kept(project.log_retention_days)],
         [t("projects.metricsKept"), kept(project.metric_retention_days)],
         ...(project.guards
-          ? ([[t("projects.guards"), <Code key="g" text={project.guards} />]] as [string, React.ReactNode][])
+          ? ([[t("projects.guards"), <Code key="g" text={project.guards} wrap />]] as [string, React.ReactNode][])
           : []),
       ]}
     />

@@ -146,7 +146,7 @@ export const settings: Same<typeof english> = {
     guards: "守护规则",
     guardsOf: "{{name}} 的守护规则",
     guardsHint:
-      "以 YAML 写成的守护规则列表，用于今后提交的每个实验。实验自己对同一指标和条件的规则优先；在文档中写 `guards: []` 则全部不用。",
+      "以 YAML 写成的守护规则列表，用于今后提交的每个实验。实验自己对同一指标和条件的规则优先；在文档中写“guards: []”则全部不用。",
     deleteTitle: "删除项目 {{name}}？",
     deleteText: "它没有实验。权重、配额和预算会被清除。",
   },
