@@ -32,7 +32,7 @@ export const config = {
     driver: "GPU driver",
     data: "Data {{name}}",
     dataVersion: "Data {{name}}, version {{version}}",
-    files_one: "1 file",
+    files_one: "{{count}} file",
     files_other: "{{count}} files",
     noDigest: "No digest",
     toldBy: "Reported by",

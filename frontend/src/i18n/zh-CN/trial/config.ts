@@ -34,6 +34,7 @@ export const config: Same<typeof english> = {
     driver: "GPU 驱动",
     data: "数据 {{name}}",
     dataVersion: "数据 {{name}}，版本 {{version}}",
+    files_one: "{{count}} 个文件",
     files_other: "{{count}} 个文件",
     noDigest: "没有摘要",
     toldBy: "上报者",
