@@ -55,6 +55,7 @@ BODIES = {
     "clean_outputs": {"older_than_days": 1},
     "create_scaling_report": {"slots": [1]},
     "profile_trial": {},
+    "keep_trial": {"hours": 1.0},
     "update_panel": {"title": "mine"},
     "update_model": {"description": "mine"},
     "register_model_version": {"checkpoint_id": 1},

@@ -231,7 +231,7 @@ def test_a_node_that_is_silent_for_long_can_be_removed(
     cluster.passes(10)
     with database.read() as session:
         assert session.scalar(select(AttemptRow.state)) == "LOST"
-        assert session.scalar(select(TrialRow.state)) == "RETRY_WAIT"
+        assert session.scalar(select(TrialRow.state)) == "QUEUED"
 
 
 # ---- while nobody judges

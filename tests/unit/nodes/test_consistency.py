@@ -15,6 +15,7 @@ SAME = NodeFacts(
     driver_version="570.1",
     image_id="sha256:cd",
     code_hash="ab" * 32,
+    data_hash="sha256:" + "ef" * 32,
 )
 
 
@@ -25,7 +26,7 @@ def facts(**changes):
 def test_every_fact_is_compared():
     assert set(COMPARED) == {field.name for field in dataclasses.fields(NodeFacts)}
     for name in COMPARED:
-        (found,) = find_mismatches({"n1": SAME, "n2": facts(**{name: "9.9"})})
+        (found,) = find_mismatches({"n1": SAME, "n2": facts(**{name: "sha256:9.9"})})
         assert found.fact == name
         assert {nodes for _, nodes in found.values} == {("n1",), ("n2",)}
 
