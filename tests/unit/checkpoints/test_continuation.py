@@ -145,7 +145,7 @@ def told(rank=0, *, spans, saves=(), num=100, order="seed 0", ranks=1):
             )
             for a, b, c, d in spans
         ],
-        saves=[[*save, 0, 0] for save in saves],
+        saves=[[*save[:3], 0, 0, *save[3:]] for save in saves],
     )
 
 
@@ -279,3 +279,20 @@ def test_wrong_use_is_refused():
         ResumableSampler(range(5), 1, 0).load_state_dict(state)
     with pytest.raises(ValueError, match="batch_size"):
         next(sampler.over([1, 2]))
+
+
+def test_steps_after_a_jump_back_are_forgotten_with_a_checkpoint_before_it():
+    """The first attempt saved at 80, went back to 20 by itself, and was killed at 50."""
+    jumped = attempt(1, told(spans=[(0, 0, 0, 80), (0, 20, 0, 50)], saves=[(8, 0, 80, 1)]))
+    found = trace(
+        [jumped, attempt(2, told(spans=[(0, 80, 0, 100)]), resume_step=8)], is_complete=True
+    )
+    assert found is not None
+    assert found.is_proven, verdict(found).english
+    # saved after the jump: 20 to 50 were used twice, and 50 to 80 are now
+    jumped = attempt(1, told(spans=[(0, 0, 0, 80), (0, 20, 0, 50)], saves=[(11, 0, 50, 2)]))
+    found = trace(
+        [jumped, attempt(2, told(spans=[(0, 50, 0, 100)]), resume_step=11)], is_complete=True
+    )
+    assert found is not None
+    assert found.num["repeated"] == 30 + 30

@@ -40,11 +40,9 @@ class SampleLog:
             num_ranks,
             order,
         ):
-            if _linear(last.last_epoch, last.last, num_samples) == _linear(
-                epoch, position, num_samples
-            ):
+            if last.end == epoch * num_samples + position:
                 return
-            if (last.first_epoch, last.first) == (last.last_epoch, last.last):
+            if last.begin == last.end:
                 spans = spans[:-1]  # nothing of it was used
         if len(spans) >= wire.SAMPLE_SPANS_MAX:
             self._now = replace(self._now, num_spans_cut=self._now.num_spans_cut + 1)
@@ -88,7 +86,8 @@ class SampleLog:
         if self.place_of_step is not None:
             place = self.place_of_step(step)
         self.saved_place = None
-        save = [step, *place, self._now.num_padded, self._now.num_left_out]
+        evened = self._now.num_padded, self._now.num_left_out
+        save = [step, *place, *evened, len(self._now.spans)]
         saves = [*self._now.saves, save][-wire.SAMPLE_SAVES_MAX :]
         self._now = replace(self._now, saves=saves)
         self.tell()
@@ -98,7 +97,3 @@ class SampleLog:
         if self._now != self._told:
             self._told, self._told_at = self._now, time.monotonic()
             self._record(self._now)
-
-
-def _linear(epoch: int, position: int, num_samples: int) -> int:
-    return epoch * num_samples + position

@@ -116,6 +116,16 @@ class SampleSpan:
     """What the order follows from, at most SAMPLE_ORDER_CHARS: equal texts have the same samples at
     the same positions."""
 
+    @property
+    def begin(self) -> int:
+        """Position at which the rank began, on the line of all epochs."""
+        return self.first_epoch * self.num_samples + self.first
+
+    @property
+    def end(self) -> int:
+        """Position up to which all ranks had got, on the line of all epochs."""
+        return self.last_epoch * self.num_samples + self.last
+
 
 @dataclass(frozen=True, kw_only=True)
 class SamplesRecord:
@@ -127,8 +137,8 @@ class SamplesRecord:
     spans: list[SampleSpan]
     """At most SAMPLE_SPANS_MAX, in the order of time."""
     saves: list[list[int]] = field(default_factory=list)
-    """[step, epoch, position, num_padded, num_left_out] of the newest checkpoints, at most
-    SAMPLE_SAVES_MAX."""
+    """[step, epoch, position, num_padded, num_left_out, num_spans] of the newest checkpoints, at most
+    SAMPLE_SAVES_MAX: num_spans is the number of spans until then. Versions before 0.3 leave it out."""
     num_padded: int = 0
     """Samples that were given twice to fill the last batch of an epoch, over all ranks."""
     num_left_out: int = 0

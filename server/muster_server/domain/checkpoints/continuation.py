@@ -80,6 +80,8 @@ class _Piece:
     """Positions on the line of all epochs, which one attempt has used and the present state contains."""
 
     attempt_no: int
+    span_no: int
+    """Number of spans of its attempt before it."""
     start: int
     stop: int
     confirmed: int
@@ -107,17 +109,12 @@ def trace(attempts: Sequence[AttemptSamples], *, is_complete: bool) -> Continuat
                 )
                 if not has_told:
                     continue
-                cut = _line(_reference(attempt).spans[0], first=True)
+                cut, num_spans = _reference(attempt).spans[0].begin, None
             else:
-                cut = save.position
+                cut, num_spans = save.position, save.num_spans
                 evened = [*evened[: save.index], (save.num_padded, save.num_left_out)]
                 lineage = lineage[: save.index + 1]
-            newest = lineage[-1].no
-            pieces = [
-                _until(piece, cut)
-                for piece in pieces
-                if piece.start < cut and piece.attempt_no <= newest
-            ]
+            pieces = _before(pieces, cut, attempt_no=lineage[-1].no, num_spans=num_spans)
         if not has_told:
             continue
         pieces += _pieces(attempt)
@@ -138,12 +135,6 @@ def trace(attempts: Sequence[AttemptSamples], *, is_complete: bool) -> Continuat
 
 def _reference(attempt: AttemptSamples) -> SamplesRecord:
     return next(record for record in attempt.records if record.spans)
-
-
-def _line(span: SampleSpan, *, first: bool) -> int:
-    if first:
-        return span.first_epoch * span.num_samples + span.first
-    return span.last_epoch * span.num_samples + span.last
 
 
 def _doubt(attempt: AttemptSamples, first: SampleSpan, *, is_over: bool) -> Message | None:
@@ -177,6 +168,8 @@ class _Save:
     """Index of its attempt in the lineage."""
     position: int
     """Position on the line of all epochs."""
+    num_spans: int | None
+    """Number of spans of its attempt until then; None where it was not told."""
     num_padded: int
     num_left_out: int
 
@@ -186,11 +179,12 @@ def _save_of(step: int, lineage: Sequence[AttemptSamples]) -> _Save | None:
     for index, attempt in reversed(list(enumerate(lineage))):
         num_samples = _reference(attempt).spans[0].num_samples
         for record in attempt.records:
-            for at, epoch, position, num_padded, num_left_out in reversed(record.saves):
+            for at, epoch, position, num_padded, num_left_out, *num_spans in reversed(record.saves):
                 if at == step:
                     return _Save(
                         index=index,
                         position=epoch * num_samples + position,
+                        num_spans=num_spans[0] if num_spans else None,
                         num_padded=num_padded,
                         num_left_out=num_left_out,
                     )
@@ -204,29 +198,41 @@ def _pieces(attempt: AttemptSamples) -> list[_Piece]:
     pieces: list[_Piece] = []
     for i, span in enumerate(spans):
         same = [record.spans[i] for record in attempt.records if i < len(record.spans)]
-        stops = [_line(other, first=False) for other in same]
+        stops = [other.end for other in same]
         is_heard = len(same) == len(attempt.records)
-        start = _line(span, first=True)
         pieces.append(
             _Piece(
                 attempt_no=attempt.no,
-                start=start,
+                span_no=i,
+                start=span.begin,
                 stop=max(stops),
-                confirmed=min(stops) if is_heard else start,
+                confirmed=min(stops) if is_heard else span.begin,
             )
         )
     return pieces
 
 
-def _until(piece: _Piece, cut: int) -> _Piece:
-    """Return the part of a piece that a checkpoint at `cut` contains. It may contain more than was told."""
-    stop = min(piece.stop, cut)
-    return _Piece(
-        attempt_no=piece.attempt_no,
-        start=piece.start,
-        stop=stop,
-        confirmed=min(piece.confirmed, stop),
-    )
+def _before(
+    pieces: Sequence[_Piece], cut: int, *, attempt_no: int, num_spans: int | None
+) -> list[_Piece]:
+    """Return what a checkpoint at `cut` contains, which an attempt saved in its span number `num_spans`;
+    None if that was not told: then it is taken to have gone back nowhere. The last piece may contain more
+    than was told."""
+    kept: list[_Piece] = []
+    for piece in pieces:
+        is_last = num_spans is None or (piece.attempt_no, piece.span_no) == (
+            attempt_no,
+            num_spans - 1,
+        )
+        is_behind = num_spans is not None and piece.span_no >= num_spans
+        if piece.attempt_no > attempt_no or (piece.attempt_no == attempt_no and is_behind):
+            continue
+        if not is_last:
+            kept.append(piece)
+        elif piece.start < cut:
+            stop = min(piece.stop, cut)
+            kept.append(replace(piece, stop=stop, confirmed=min(piece.confirmed, stop)))
+    return kept
 
 
 def _summary(
