@@ -37,6 +37,7 @@ from muster_server.api import (
     preflights,
     projects,
     prometheus,
+    schedules,
     trials,
     tunnels,
 )
@@ -115,6 +116,7 @@ _API_ROUTERS = (
     experiments.router,
     exports.router,
     operations.router,
+    schedules.router,
     ask_tell.router,
     projects.router,
     secrets.router,

@@ -466,6 +466,15 @@ SENTENCES: Mapping[str, str] = {
         "The start took {pct}% of the slot time, {part}% of it to load checkpoints."
     ),
     # Slots that do nothing.
+    # What a schedule did at a time.
+    "schedule.started": "Started at its time.",
+    "schedule.made_up": "Started once for several times at which no controller ran.",
+    "schedule.replaced": "Started, after experiment {id} of the time before was told to stop.",
+    "schedule.skipped": "Not started: experiment {id} of the time before has not ended.",
+    "schedule.by_hand": "Started by {name} beside its times.",
+    "schedule.no_owner": "Not started: its owner has no account any more.",
+    "schedule.owner_inactive": "Not started: the account {name} is deactivated.",
+    "schedule.refused": "Not started: {problem}",
     "waste.no_step": "No step for {minutes} min, while its slots are held.",
     "waste.idle": "No GPU used by {pct}% or more for {minutes} min, while its slots are held.",
     "waste.saves": "It saves a checkpoint and stops at {at} unless it goes on or you keep it running.",

@@ -61,6 +61,7 @@ from .maintenance import MaintenanceLoop
 from .providers import PilotWorker, ProviderLoop
 from .scaling import ScalingLoop
 from .scheduler import SchedulerLoop
+from .schedules import ScheduleLoop
 from .search import RoomLoop, SearchLoop
 from .stuck import StuckLoop
 
@@ -109,6 +110,7 @@ class Controller:
             BudgetLoop(database),
             DependencyLoop(database),
             MaintenanceLoop(database),
+            ScheduleLoop(database),
             scheduler,
             providers,
             CleaningLoop(database),

@@ -106,6 +106,11 @@ PERMISSIONS: Mapping[str, Permission] = {
     "group_experiments": "view",
     "get_experiment": "view",
     "update_experiment": "submit",
+    "list_schedules": "view",
+    "create_schedule": "submit",
+    "update_schedule": "submit",
+    "run_schedule": "submit",
+    "delete_schedule": "submit",
     # operations: services/core/ownership.py says who may do them to which experiment
     "pause_experiment": "submit",
     "resume_experiment": "submit",

@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from muster_server.db.models import (
     CheckpointRow,
+    CronScheduleRow,
     DeploymentRevisionRow,
     DeploymentRow,
     DiagnosisRow,
@@ -78,6 +79,12 @@ def _add_one_of_each(database, username, project, name):
             wants="run", num_replicas=1, slots=1, options={}, key="k", target=1, target_since=NOW,
             last_revision=1, updated_at=NOW,
         )  # fmt: skip
+        schedule = CronScheduleRow(
+            project_id=experiment.project_id, owner_id=experiment.owner_id, name=name,
+            submission={"document": f"name: {name}\nproject: {project}\nentrypoint: -m x\n"},
+            cron="0 2 * * *", timezone="UTC", overlap="skip", next_at=NOW, created_at=NOW,
+        )  # fmt: skip
+        session.add(schedule)
         session.add_all([export, diagnosis, report, panel, model, deployment])
         session.flush()
         version = ModelVersionRow(
@@ -115,4 +122,5 @@ def _add_one_of_each(database, username, project, name):
             "number": 1,
             "alias": "best",
             "promotion_id": promotion.id,
+            "schedule_id": schedule.id,
         }

@@ -9,6 +9,7 @@ from muster_server.settings import Settings
 
 NOT_OF_ANOTHER = {
     "create_experiment": "makes one of the caller's",
+    "create_schedule": "makes one of the caller's",
     "preview_experiment": "keeps nothing",
     "create_plan": "keeps nothing",
     "fork_experiment": "makes one of the caller's; everybody may read",
@@ -56,6 +57,7 @@ BODIES = {
     "create_scaling_report": {"slots": [1]},
     "profile_trial": {},
     "keep_trial": {"hours": 1.0},
+    "update_schedule": {"is_paused": True},
     "update_panel": {"title": "mine"},
     "update_model": {"description": "mine"},
     "register_model_version": {"checkpoint_id": 1},

@@ -98,6 +98,7 @@ GUIDES_RUN = {
     "pilots.md": None,
     "projects.md": None,
     "sign-in.md": None,
+    "schedules.md": None,
 }
 
 

@@ -75,6 +75,7 @@ GROUPS = {
     "notify": ("notifications", "app"),
     "node": ("nodes", "app"),
     "maintenance": ("maintenance", "app"),
+    "schedule": ("schedules", "app"),
     "search": ("search", "app"),
     "guard": ("muster.cli.commands.analysis.guards", "app"),
     "checkpoint": ("checkpoints", "app"),

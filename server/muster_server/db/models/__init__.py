@@ -3,6 +3,7 @@
 from .access import *
 from .base import *
 from .budgets import *
+from .calendar import *
 from .cluster import *
 from .data import *
 from .deployments import *
@@ -11,7 +12,6 @@ from .experiments import *
 from .exports import *
 from .identity import *
 from .layer_tables import *
-from .maintenance import *
 from .media import *
 from .notifications import *
 from .outputs import *

@@ -19,6 +19,7 @@ RuleKind = Literal[
     "search.finished",
     "checkpoint.damaged",
     "budget.reached",
+    "schedule.failed",
     "node.lost",
     "cluster.maintenance",
     "summary.weekly",
@@ -96,6 +97,11 @@ EVENTS: Mapping[RuleKind, NotifiedEvent] = {
         title=LocalizedText("Budget threshold reached", "达到预算阈值"),
         when="an experiment or a project reached a threshold of its budget, or all of it",
         event_types=("budget.alert", "budget.exhausted"),
+    ),
+    "schedule.failed": NotifiedEvent(
+        title=LocalizedText("Schedule failed", "定时计划失败"),
+        when="a schedule could not start its experiment; once for each cause",
+        event_types=(),
     ),
     "node.lost": NotifiedEvent(
         title=LocalizedText("Node lost", "节点失联"),

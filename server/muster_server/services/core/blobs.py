@@ -18,6 +18,7 @@ from muster_server.db.models import (
     AllocationRow,
     BlobChunkRow,
     BlobRow,
+    CronScheduleRow,
     ExperimentRow,
     LayerTableRow,
     TrialRow,
@@ -37,7 +38,7 @@ _OVER = (
 )
 """Allocations that nothing will be unpacked for any more."""
 UNUSED_DAYS = 7
-"""A bundle that no experiment refers to is deleted when it is this old."""
+"""A bundle that no experiment or schedule refers to is deleted when it is this old."""
 
 
 def put(
@@ -121,7 +122,7 @@ def check_bundle(body: IO[bytes], *, read: Collection[str] = ()) -> list[Archive
 
 
 def delete_unused(session: Session, now: dt.datetime, limit: int = ROWS_FIRST) -> int:
-    """Delete a bundle that is older than UNUSED_DAYS and that no experiment refers to; the rows
+    """Delete a bundle that is older than UNUSED_DAYS and that no experiment or schedule refers to; the rows
     deleted.
 
     It is deleted whole, so that one that is submitted again meanwhile is there or is not: some
@@ -132,6 +133,7 @@ def delete_unused(session: Session, now: dt.datetime, limit: int = ROWS_FIRST) -
         .where(
             BlobRow.created_at < now - dt.timedelta(days=UNUSED_DAYS),
             ~exists().where(ExperimentRow.blob_sha256 == BlobRow.sha256),
+            ~exists().where(CronScheduleRow.blob_sha256 == BlobRow.sha256),
         )
         .limit(1)
     )

@@ -33,6 +33,7 @@ from muster_server.db.models import (
     BlobRow,
     BudgetAlertRow,
     CheckpointRow,
+    CronScheduleRow,
     EventRow,
     ExperimentRow,
     ExportRow,
@@ -244,9 +245,9 @@ def _own_bundles(session: Session, experiment_ids: Sequence[int]) -> list[str]:
     )
     others = set(
         session.scalars(
-            select(ExperimentRow.blob_sha256).where(
-                ExperimentRow.id.not_in(experiment_ids), ExperimentRow.blob_sha256.in_(mine)
-            )
+            select(ExperimentRow.blob_sha256)
+            .where(ExperimentRow.id.not_in(experiment_ids), ExperimentRow.blob_sha256.in_(mine))
+            .union(select(CronScheduleRow.blob_sha256).where(CronScheduleRow.blob_sha256.in_(mine)))
         )
     )
     return sorted(sha256 for sha256 in mine - others if sha256 is not None)
