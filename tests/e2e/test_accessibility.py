@@ -59,6 +59,7 @@ PAGES = [
     "/deployments/{model}",
     "/queue",
     "/goodput",
+    "/schedules",
     "/nodes",
     "/nodes/{node}",
     "/preflights/{preflight}",

@@ -35,6 +35,7 @@ PAGES = [
     "/deployments/nets",
     "/queue",
     "/goodput",
+    "/schedules",
     "/nodes",
     "/nodes/1",
     "/preflights/1",

@@ -79,3 +79,31 @@ def test_a_template_brings_its_code_and_a_folder_is_sent_after_it_was_looked_at(
     expect(page).to_have_url(re.compile(r"/trials/\d+"))
     page.goto(f"{page.url}?tab=logs")
     expect(page.get_by_test_id("log")).to_contain_text("from the folder", timeout=60_000)
+
+
+@pytest.mark.refused(422)
+def test_what_is_submitted_each_night_is_paused_started_and_deleted(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    page.goto(f"{stack.url}/submit")
+    write(page, "name: nightly\nentrypoint: [sleep, '1']\nlauncher: plain\n")
+    page.get_by_test_id("schedule").click()
+    form = page.get_by_test_id("schedule-form")
+    form.get_by_label("Cron expression").fill("61 * * * *")
+    form.get_by_role("button", name="Save").click()
+    expect(form).to_contain_text("cannot be read: bad minute")
+    form.get_by_label("Cron expression").fill("30 2 * * 1-5")
+    form.get_by_role("button", name="Save").click()
+    row = page.get_by_test_id("schedules").get_by_role("row").filter(has_text="nightly")
+    expect(row).to_contain_text("30 2 * * 1-5")
+    expect(row).to_contain_text("Never so far")
+    row.get_by_test_id("schedule-menu").click()
+    page.get_by_role("menuitem", name="Start now, too").click()
+    expect(row).to_contain_text("beside its times")
+    row.get_by_test_id("schedule-menu").click()
+    page.get_by_role("menuitem", name="Pause").click()
+    expect(row).to_contain_text("Paused")
+    row.get_by_test_id("schedule-menu").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("No schedules")).to_be_visible()

@@ -75,6 +75,8 @@ export function Crumbs() {
   } else if (section === "docs") {
     crumbs = [{ label: t("nav.docs"), to: "/docs/contents" }];
     if (docTitle) crumbs.push({ label: docTitle });
+  } else if (section === "schedules") {
+    crumbs = [{ label: t("nav.experiments"), to: "/experiments" }, { label: t("nav.schedules") }];
   } else if (section === "device") {
     crumbs = [{ label: t("auth.device") }];
   } else if (

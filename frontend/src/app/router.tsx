@@ -127,6 +127,12 @@ const experimentsRoute = createRoute({
   ...asksEarly(askForFirstRows),
 });
 
+const schedulesRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/schedules",
+  component: lazyPage(() => import("../features/schedules/Schedules"), "Schedules"),
+});
+
 const logsRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/logs",
@@ -266,6 +272,7 @@ const routeTree = rootRoute.addChildren([
     scalingRoute,
     trialRoute,
     diagnosisRoute,
+    schedulesRoute,
     logsRoute,
     checkpointsRoute,
     modelsRoute,

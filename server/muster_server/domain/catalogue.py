@@ -469,8 +469,8 @@ SENTENCES: Mapping[str, str] = {
     # What a schedule did at a time.
     "schedule.started": "Started at its time.",
     "schedule.made_up": "Started once for several times at which no controller ran.",
-    "schedule.replaced": "Started, after experiment {id} of the time before was told to stop.",
-    "schedule.skipped": "Not started: experiment {id} of the time before has not ended.",
+    "schedule.replaced": "Started, after experiment {experiment} of the time before was told to stop.",
+    "schedule.skipped": "Not started: experiment {experiment} of the time before has not ended.",
     "schedule.by_hand": "Started by {name} beside its times.",
     "schedule.no_owner": "Not started: its owner has no account any more.",
     "schedule.owner_inactive": "Not started: the account {name} is deactivated.",

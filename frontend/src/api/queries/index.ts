@@ -12,4 +12,5 @@ export * from "./outputs";
 export * from "./panels";
 export * from "./notifications";
 export { PAGE } from "./pages";
+export * from "./schedules";
 export * from "./trials";

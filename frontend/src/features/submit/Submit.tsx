@@ -7,7 +7,7 @@ import { Fragment, lazy, Suspense, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { SERVER } from "../../lib/address";
-import { ApiError, client, type FieldError, unwrap } from "../../api/client";
+import { ApiError, client, type FieldError, type Schemas, unwrap } from "../../api/client";
 import { documentSchema, experiment, type ExperimentDetail, me } from "../../api/queries";
 import { Code, Notice, PageHead, Skeleton } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
@@ -29,6 +29,7 @@ import layout from "../../components/layout.module.css";
 
 const Editor = lazy(() => import("./editor"));
 const DocumentForm = lazy(async () => ({ default: (await import("./editor")).DocumentForm }));
+const TimesForm = lazy(async () => ({ default: (await import("../../common/schedules/TimesForm")).TimesForm }));
 /** Whether the document starts a script, or names functions of its code. */
 const usesCode = (document: string): boolean => /(^|[\s{,])["']?(entrypoint|path)["']?\s*:/m.test(document);
 const DRAFT = "draft";
@@ -47,7 +48,7 @@ export function Submit() {
   const forked = from === undefined ? undefined : source.data;
   const mayNot = useQuery(me).data?.role === "viewer";
   const isReady = !mayNot && (from === undefined || source.data !== undefined);
-  const { settled, overrides, preview, submit } = useSubmission(document, forked, {
+  const { settled, overrides, preview, submit, body } = useSubmission(document, forked, {
     start,
     load,
     own: forked && set ? [set] : NO_OVERRIDES,
@@ -74,16 +75,19 @@ export function Submit() {
           ) : null
         }
         actions={
-          <Button
-            size="sm"
-            leftSection={<IconRocket size={15} />}
-            onClick={send}
-            loading={submit.isPending}
-            disabled={mayNot || document.trim() === "" || (data !== undefined && !data.valid && !behind)}
-            data-testid="submit"
-          >
-            {t("submit.button")}
-          </Button>
+          <>
+            {forked ? null : <ScheduleButton isReady={!mayNot && data?.valid === true && !behind} body={body} />}
+            <Button
+              size="sm"
+              leftSection={<IconRocket size={15} />}
+              onClick={send}
+              loading={submit.isPending}
+              disabled={mayNot || document.trim() === "" || (data !== undefined && !data.valid && !behind)}
+              data-testid="submit"
+            >
+              {t("submit.button")}
+            </Button>
+          </>
         }
       />
       {mayNot ? <Notice title={t("submit.mayNot")} /> : null}
@@ -298,7 +302,33 @@ function useSubmission(
       else await navigate({ to: "/experiments/$experimentId", params: { experimentId: String(created.id) } });
     },
   });
-  return { settled, overrides, preview, submit };
+  return { settled, overrides, preview, submit, body: body(document) };
+}
+
+/** Asks when it is to be submitted again and again. */
+function ScheduleButton({ isReady, body }: { isReady: boolean; body: Schemas["ExperimentIn"] }) {
+  const { t } = useTranslation();
+  const navigate = useNavigate();
+  const [opened, setOpened] = useState(false);
+  return (
+    <>
+      <Button variant="default" size="sm" disabled={!isReady} onClick={() => setOpened(true)} data-testid="schedule">
+        {t("schedules.schedule")}
+      </Button>
+      {opened ? (
+        <Suspense fallback={null}>
+          <TimesForm
+            title={t("schedules.scheduleTitle")}
+            onClose={() => setOpened(false)}
+            save={async (times) => {
+              await unwrap(client.POST("/api/v1/schedules", { body: { ...times, experiment: body } }));
+              await navigate({ to: "/schedules" });
+            }}
+          />
+        </Suspense>
+      ) : null}
+    </>
+  );
 }
 
 interface ToolbarProps {

@@ -29,6 +29,7 @@ export const app = {
     experiments: "Experiments",
     compare: "Compare",
     queue: "Queue",
+    schedules: "Schedules",
     logs: "Logs",
     checkpoints: "Checkpoints",
     models: "Models",

@@ -23,6 +23,7 @@ import { pipeline } from "./trial/pipeline";
 import { planner } from "./planner";
 import { profiles } from "./trial/profiles";
 import { scaling } from "./scaling";
+import { schedules } from "./schedules";
 import { search } from "./search";
 import { settings } from "./settings";
 import { submit } from "./submit";
@@ -54,6 +55,7 @@ export const pages = {
   ...planner,
   ...profiles,
   ...scaling,
+  ...schedules,
   ...search,
   ...settings,
   ...submit,

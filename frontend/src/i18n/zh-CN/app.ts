@@ -31,6 +31,7 @@ export const app: Same<typeof english> = {
     experiments: "实验",
     compare: "对比",
     queue: "队列",
+    schedules: "定时计划",
     logs: "日志",
     checkpoints: "检查点",
     models: "模型",

@@ -117,10 +117,10 @@ def _turn(schedule: DueSchedule, now: dt.datetime) -> ScheduleTurn:
     if schedule.obstacle is not None:
         starts, reason = False, schedule.obstacle
     elif schedule.running_id is not None and schedule.overlap == "skip":
-        starts, reason = False, Message("schedule.skipped", id=schedule.running_id)
+        starts, reason = False, Message("schedule.skipped", experiment=schedule.running_id)
     elif schedule.running_id is not None and schedule.overlap == "replace":
         stops_id = schedule.running_id
-        reason = Message("schedule.replaced", id=stops_id)
+        reason = Message("schedule.replaced", experiment=stops_id)
     elif second is not None and second <= now:
         reason = Message("schedule.made_up")
     else:

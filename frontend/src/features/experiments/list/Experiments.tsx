@@ -10,6 +10,7 @@ import { experiments, PAGE, savedViews } from "../../../api/queries";
 import type { ExperimentsSearch } from "../../../app/search";
 import { LoadDemo } from "../../../common/demo/DemoData";
 import { Empty, PageHead } from "../../../components/basics";
+import { LinkButton } from "../../../components/LinkButton";
 import { SubmitLink } from "../../../components/SubmitLink";
 import { QueryView } from "../../../components/QueryView";
 import { usePhone } from "../../../components/tables/usePhone";
@@ -66,6 +67,9 @@ export function Experiments() {
         actions={
           <>
             <Views query={address} onOpen={openView} />
+            <LinkButton to="/schedules" variant="default">
+              {t("nav.schedules")}
+            </LinkButton>
             <SubmitLink icon={<IconPlus size={14} />} />
           </>
         }

@@ -1,0 +1,47 @@
+import type { schedules as en } from "../en/schedules";
+import type { Same } from "../same";
+
+export const schedules: Same<typeof en> = {
+  schedules: {
+    none: "没有定时计划",
+    noneHint: "定时计划会反复启动一个实验，例如每晚一次。请在“新建实验”页面选择“定时”。",
+    name: "名称",
+    times: "时间",
+    next: "下次启动",
+    paused: "已暂停",
+    overlap: "上一次未结束时",
+    overlapLong: "如果上一次的实验尚未结束",
+    overlapShort: { skip: "不启动", allow: "另行启动", replace: "先停止它" },
+    overlaps: {
+      skip: "这次不启动",
+      allow: "同时再启动一个",
+      replace: "先停止它（留出保存最后一个检查点的时间），再启动新的",
+    },
+    last: "上一次",
+    never: "尚未启动过",
+    outcome: "结果",
+    project: "项目",
+    owner: "所有者",
+    nobody: "账号已不存在",
+    run: "现在也启动一次",
+    pause: "暂停",
+    resume: "恢复",
+    change: "更改时间",
+    changeTitle: "{{name}} 的时间",
+    delete: "删除",
+    deleteTitle: "删除定时计划 {{name}}？",
+    deleteText: "之后不再启动。它已启动的实验会保留。",
+    schedule: "定时",
+    scheduleTitle: "反复启动",
+    cron: "cron 表达式",
+    cronHint: "分、时、日、月、星期",
+    timezone: "时区",
+    usual: {
+      hourly: "每小时",
+      nightly: "每晚 02:00",
+      weekdays: "周一至周五 02:00",
+      weekly: "每周一 02:00",
+      other: "其他时间",
+    },
+  },
+};
