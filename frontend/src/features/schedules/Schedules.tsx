@@ -52,7 +52,7 @@ export function Schedules() {
       one.last_at === null ? (
         t("schedules.never")
       ) : (
-        <>
+        <span>
           <Ago at={one.last_at} />
           {one.last_experiment_id === null ? null : (
             <>
@@ -62,7 +62,7 @@ export function Schedules() {
               </Link>
             </>
           )}
-        </>
+        </span>
       ),
     ),
     column("reason", t("schedules.outcome"), (one) =>

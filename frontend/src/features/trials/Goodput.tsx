@@ -153,15 +153,20 @@ function Continuation({ found }: { found: NonNullable<TrialGoodput["continuation
       <p className={layout["aboveNone"]}>
         <Reason text={found.verdict} parts={found.verdict_parts} />
       </p>
-      <KeyValues
-        items={[
-          [t("goodput.samplesUsed"), format.count(found.num_used)],
-          [t("goodput.perEpoch"), format.count(found.num_samples)],
-          [t("goodput.dealtTo"), t("goodput.ranks", { ranks: found.num_ranks.join(" → ") })],
-          [t("goodput.padded"), format.count(found.num_padded)],
-          [t("goodput.leftOut"), format.count(found.num_left_out)],
-        ]}
-      />
+      {found.num_used === null ? null : (
+        <KeyValues
+          items={[
+            [t("goodput.samplesUsed"), format.count(found.num_used)],
+            [t("goodput.perEpoch"), format.count(found.num_samples)],
+            [
+              t("goodput.dealtTo"),
+              t("goodput.ranks", { ranks: found.num_ranks.join(" → "), count: found.num_ranks.at(-1) ?? 0 }),
+            ],
+            [t("goodput.padded"), format.count(found.num_padded)],
+            [t("goodput.leftOut"), format.count(found.num_left_out)],
+          ]}
+        />
+      )}
       {found.stretches.length > 0 ? (
         <ul>
           {found.stretches.map((stretch) => (

@@ -99,7 +99,8 @@ export const goodput = {
     samplesUsed: "Used",
     perEpoch: "In an epoch",
     dealtTo: "Dealt to",
-    ranks: "{{ranks}} ranks",
+    ranks_one: "{{ranks}} rank",
+    ranks_other: "{{ranks}} ranks",
     padded: "Given twice to fill a batch",
     leftOut: "Left out at the ends of epochs",
     stretch: {

@@ -99,7 +99,8 @@ export const goodput: Same<typeof english> = {
     samplesUsed: "已使用",
     perEpoch: "每轮",
     dealtTo: "分配给",
-    ranks: "{{ranks}} 个进程",
+    ranks_one: "{{ranks}} 个进程",
+    ranks_other: "{{ranks}} 个进程",
     padded: "为填满批次而重复给出",
     leftOut: "在轮末未使用",
     stretch: {

@@ -32,8 +32,8 @@ class ContinuationOut(Output):
     """Positions in an epoch."""
     num_epochs: int
     """Complete epochs."""
-    num_used: int
-    """Positions used, each counted once."""
+    num_used: int | None
+    """Positions used, each counted once; null where the verdict is that nothing can be known."""
     num_repeated: int
     num_skipped: int
     num_unconfirmed: int
@@ -46,4 +46,4 @@ class ContinuationOut(Output):
     num_ranks: list[int]
     """Number of ranks that samples were dealt to, whenever it changed."""
     stretches: list[StretchOut]
-    """At most 20 of each kind."""
+    """At most 20 of each kind; none where nothing can be known."""

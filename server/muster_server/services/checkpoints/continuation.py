@@ -78,7 +78,7 @@ def continuation_out(found: Continuation | None) -> ContinuationOut | None:
         verdict_parts=parts_out(said),
         num_samples=found.num_samples,
         num_epochs=found.num_epochs,
-        num_used=found.num_used,
+        num_used=found.num_used if found.doubt is None else None,
         num_repeated=found.num["repeated"],
         num_skipped=found.num["skipped"],
         num_unconfirmed=found.num["unconfirmed"],
@@ -86,5 +86,5 @@ def continuation_out(found: Continuation | None) -> ContinuationOut | None:
         num_left_out=found.num_left_out,
         num_attempts=found.num_attempts,
         num_ranks=list(found.num_ranks),
-        stretches=[StretchOut.from_row(stretch) for stretch in found.stretches],
+        stretches=[StretchOut.from_row(s) for s in found.stretches if found.doubt is None],
     )
