@@ -63,6 +63,7 @@ COMMANDS = {
     "catalog": ("catalog", "catalog"),
     "audit": ("people", "audit"),
     "login": ("cluster", "login"),
+    "mcp": ("mcp", "mcp"),
 }
 """Command → its module in `commands`, and the function there."""
 GROUPS = {
@@ -150,7 +151,9 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
     for name, (module, function) in COMMANDS.items():
         if not named or name in named:
             settings = {"allow_interspersed_args": False} if name == "run" else None
-            add = app.command(name, takes_json=module != "tunnels", context_settings=settings)
+            add = app.command(
+                name, takes_json=module not in ("tunnels", "mcp"), context_settings=settings
+            )
             add(_load(module, function))
     for name, (module, group) in GROUPS.items():
         if (not named or name in named) and _is_installed(module):

@@ -11,6 +11,8 @@ from .methods.models import ModelMethods
 from .target import Target, find_target
 
 if TYPE_CHECKING:
+    import httpx
+
     from . import schema
 
 
@@ -29,12 +31,15 @@ class Client(ModelMethods, DeploymentMethods):
         token: str | None = None,
         *,
         retry_for_s: float = RETRY_FOR_S,
+        product: str = "muster",
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Connect to an address such as "https://muster.example", with a token of `muster token
         create`.
 
         target: the server from MUSTER_URL, or of the last `muster up` or `muster login`, if there is
             none. token: by default MUSTER_TOKEN, or the token that was stored with the server.
+        product, transport: see `Connection`.
         Raises NotConfigured when no server is known, and for what is no address.
         """
         if target is None:
@@ -45,7 +50,7 @@ class Client(ModelMethods, DeploymentMethods):
             )
         if token is not None and token != target.token:
             target = Target(target.url, token, target.source)
-        super().__init__(target, retry_for_s=retry_for_s)
+        super().__init__(target, retry_for_s=retry_for_s, product=product, transport=transport)
 
     @classmethod
     def from_environment(cls) -> Self:

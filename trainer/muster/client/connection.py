@@ -56,11 +56,20 @@ class Connection:
     object_hook: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """What makes the objects of answers, instead of dicts."""
 
-    def __init__(self, target: Target, *, retry_for_s: float = RETRY_FOR_S) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        retry_for_s: float = RETRY_FOR_S,
+        product: str = "muster",
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """Connect to a server. product: name of the calling program, by which the server knows how a call
+        came. transport: what carries requests instead of the network."""
         self.target = target
         self._retry_for_s = retry_for_s
         self._on_away: Callable[[ClientError], None] | None = None
-        headers = {"User-Agent": f"muster/{__version__}", "Accept": "application/json"}
+        headers = {"User-Agent": f"{product}/{__version__}", "Accept": "application/json"}
         if target.token:
             headers["Authorization"] = f"Bearer {target.token}"
         # Without TLS, nobody is trusted: reading the certificates of all authorities takes 40 ms.
@@ -73,6 +82,7 @@ class Connection:
                 timeout=httpx.Timeout(60.0, connect=5.0),
                 trust_env=not target.is_loopback,
                 verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else True,
+                transport=transport,
             )
         except (httpx.InvalidURL, ValueError):
             raise NotConfigured(
