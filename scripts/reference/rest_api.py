@@ -85,6 +85,7 @@ TITLES = {
     "description": "Description",
     "agents": "Agents",
     "mlflow": "MLflow's tracking API",
+    "mcp": "Assistants",
     "scim": "SCIM 2.0",
     "dashboard": "Dashboard",
 }
@@ -130,6 +131,7 @@ OTHERS = {
     "mlflow_elsewhere": ("mlflow", "The refusal of the rest of MLflow's API"),
     "scim_read": ("scim", "`Users`, `Groups`, `Schemas`, `ResourceTypes`, `ServiceProviderConfig`"),
     "scim_write": ("scim", "Creates, changes, deletes and searches `Users` and `Groups`"),
+    "call_tools": ("mcp", "The tools for assistants, by the Model Context Protocol"),
     "dashboard": ("dashboard", "The dashboard's files, for every address that is no route"),
 }
 """Operations that are not in the OpenAPI document → (section, what they do)."""

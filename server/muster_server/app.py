@@ -29,6 +29,7 @@ from muster_server.api import (
     live,
     logs,
     maintenance,
+    mcp,
     media,
     metrics,
     mlflow,
@@ -182,6 +183,7 @@ def _routes() -> tuple[BaseRoute, ...]:
             app.include_router(router, prefix="/agent/v1")
     app.include_router(mlflow.router)
     app.include_router(scim.router)
+    app.router.routes.append(mcp.route)
     app.include_router(openapi.router)
     return tuple(app.router.routes)
 

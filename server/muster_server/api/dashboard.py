@@ -30,7 +30,7 @@ The REST service works without it: see /docs.
 class _Page(Convertor[str]):
     """Any path except those of the services, where an unknown route is an error and not a page."""
 
-    regex = r"(?!/*(?:api|agent)(?:/|$)).*"
+    regex = r"(?!/*(?:api|agent|mcp)(?:/|$)).*"
 
     def convert(self, value: str) -> str:
         return value

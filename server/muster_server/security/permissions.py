@@ -77,6 +77,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_audit": "admin",
     # cluster
     "get_catalog": "view",
+    "call_tools": "view",  # each tool calls routes, which need rights of their own
     "get_cluster": "view",
     "get_cluster_utilization": "view",
     "list_nodes": "view",

@@ -85,6 +85,7 @@ export const errors: Readonly<Record<string, string>> = {
   "exports.too_large": "文件超过允许的大小，请在检查点所在处导出。",
   "exports.piece_too_large": "代理一次发送的内容太大，请使用与服务器相同版本的代理。",
   "exports.no_preview": "这个导出是供下载的文件，不是预览。",
+  "mcp.not_installed": "此服务器未安装 mcp 软件包，因此没有面向助手的工具。",
   "media.not_found": "该试验没有这个媒体项。",
   "media.not_fetched": "内容还在节点的存储里，需要先取回。",
   "media.unavailable": "无法取得内容。",

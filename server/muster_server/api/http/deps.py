@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Header, Path, Query
 from starlette.requests import HTTPConnection
 
+from muster.mcp import PRODUCT
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.security.principal import Principal
@@ -52,6 +53,7 @@ async def get_caller(connection: HTTPConnection) -> Caller:
         principal=await get_principal(connection),
         now=clock.now(),
         remote_addr=await get_remote_addr(connection),
+        via="mcp" if connection.headers.get("user-agent", "").startswith(f"{PRODUCT}/") else "",
     )
 
 

@@ -23,6 +23,8 @@ class Caller:
     remote_addr: str = ""
     bulk: str = ""
     """Digest of the bulk request it is part of."""
+    via: str = ""
+    """What made the call for the user: "mcp" for a tool of an assistant."""
 
 
 def record(
@@ -33,7 +35,7 @@ def record(
     detail: Mapping[str, Any] | None = None,
 ) -> None:
     """Add a line to the audit trail."""
-    bulk = {"bulk": caller.bulk} if caller.bulk else {}
+    how = {"bulk": caller.bulk, "via": caller.via}
     audit.record(
         session,
         actor=caller.principal.actor,
@@ -41,7 +43,7 @@ def record(
         subject=subject,
         now=caller.now,
         remote_addr=caller.remote_addr,
-        detail={**(detail or {}), **bulk},
+        detail={**(detail or {}), **{name: value for name, value in how.items() if value}},
     )
 
 
