@@ -221,6 +221,14 @@ function pageModule(file: string): string {
   ].join("\n");
 }
 
+/** The list of pages for programs that read, in the form of https://llmstxt.org. */
+function llmsText(): string {
+  const lines = ["# Muster", "", "> Self-hosted dashboard and REST service for cluster training.", ""];
+  for (const { slug, titles, purpose } of allPages())
+    lines.push(`- [${titles["en"] ?? slug}](docs/${slug}.md): ${purpose}`);
+  return `${lines.join("\n")}\n`;
+}
+
 export function documentation(): Plugin {
   return {
     name: "documentation",
@@ -233,6 +241,15 @@ export function documentation(): Plugin {
         return isList ? listModule() : asJson(searchable(id.slice(SEARCH.length + 1)));
       }
       return isPage(id) ? { code: pageModule(id), moduleType: "js" } : null;
+    },
+    // Each page once more as it was written, at the page's address with .md.
+    generateBundle() {
+      this.emitFile({ type: "asset", fileName: "llms.txt", source: llmsText() });
+      for (const { slug, files } of allPages())
+        for (const [language, file] of Object.entries(files)) {
+          const fileName = `docs/${slug}${language === "en" ? ".md" : CHINESE}`;
+          this.emitFile({ type: "asset", fileName, source: readFileSync(file) });
+        }
     },
   };
 }

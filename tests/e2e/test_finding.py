@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from support.stack import Stack, scripted
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.browser
 
@@ -214,3 +218,15 @@ def test_a_breadcrumb_leads_back_to_the_list_as_it_was_left(
     assert page.evaluate("document.getElementById('main').scrollTop") == 0
     page.go_back()
     page.wait_for_function("document.getElementById('main').scrollTop === 3000")
+
+
+def test_programs_find_every_page_as_markdown(stack: Stack) -> None:
+    with httpx.Client(base_url=stack.url) as http:
+        listed = http.get("/llms.txt")
+        assert listed.headers["content-type"] == "text/plain; charset=utf-8"
+        pages = re.findall(r"^- \[.+\]\((docs/.+\.md)\): .+$", listed.text, re.MULTILINE)
+        assert len(pages) > 50
+        for page in pages:
+            reply = http.get(f"/{page}")
+            assert reply.headers["content-type"] == "text/markdown; charset=utf-8", page
+            assert reply.text == (ROOT / page).read_text()
