@@ -11,17 +11,22 @@ from sqlalchemy.orm import Session
 
 from muster.document.experiment import ExperimentConfig
 from muster.wire import MetricsRecord, SeriesPoints, encode_number
+from muster_server.db.engine import Database
 from muster_server.db.models import (
     AllocationRow,
     AttemptRow,
     ExperimentRow,
+    ProcessGroupRow,
     ProjectRow,
     TrialRow,
     WorkerRow,
 )
 from muster_server.services.documents import resolve
+from muster_server.services.metrics import ingest
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+LATE_STEPS = range(1, 201)
+"""Steps of `add_late_trial`."""
 DOCUMENT = "name: data\nentrypoint: -m data\nresources: {slots: 2}\n"
 
 
@@ -170,3 +175,42 @@ def metrics_record(
         epoch=epoch,
         num_steps_planned=num_steps_planned,
     )
+
+
+def add_late_trial(
+    database: Database, recorded: Sequence[int] = LATE_STEPS, *, windows: bool = False
+) -> TrialRow:
+    """Two ranks; the second one's data come 50 ms late in the newest half of 200 steps. recorded: steps
+    of which the parts are known. windows: whether these are windows of the profiler."""
+    with database.transaction() as session:
+        row = add_trial(session, add_experiment(session))
+        (allocation,) = add_attempt(session, row)
+        session.add(
+            ProcessGroupRow(
+                trial_id=row.id,
+                attempt_no=row.attempt_no,
+                name="world",
+                kind="world",
+                backend="gloo",
+                ranks=[0, 1],
+            )
+        )
+        for rank in (0, 1):
+            late = {s: 50.0 if s > 100 else 0.0 for s in LATE_STEPS}
+            waits = {s: late[s] if rank == 0 else 0.0 for s in LATE_STEPS}
+            values: dict[str, Sequence[tuple[int, float]]] = {
+                "time/step_ms": [(s, 100.0 + late[s]) for s in LATE_STEPS],
+                "time/forward_ms": [(s, 95.0) for s in recorded],
+                "time/data_wait_ms": [(s, late[s] if rank == 1 else 0.0) for s in recorded],
+                "comm/exposed_ms": [(s, 5.0 + waits[s]) for s in recorded],
+                "comm/world/exposed_ms": [(s, 5.0 + waits[s]) for s in recorded],
+                "comm/world/all_reduce/time_ms": [(s, 5.0 + waits[s]) for s in recorded],
+                "comm/world/all_reduce/bytes": [(s, 1e6) for s in recorded],
+                "comm/world/all_reduce/count": [(s, 3.0) for s in recorded],
+                "train/loss": [(s, 1.0) for s in LATE_STEPS],
+            }
+            if windows:
+                values["comm/timeline_steps"] = [(s, 1.0) for s in recorded]
+            record = metrics_record(values, rank=rank)
+            ingest.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
+    return row

@@ -5,62 +5,24 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from muster_server.db.models import AllocationRow, ProcessGroupRow
+from muster_server.db.models import AllocationRow
 from muster_server.schemas.analysis.performance import PerformanceOut
 from muster_server.services.metrics import ingest
 from support.data import (
     NOW,
     add_attempt,
     add_experiment,
+    add_late_trial,
     add_trial,
     metrics_record,
 )
 
 pytestmark = pytest.mark.either_database
 
-STEPS = range(1, 201)
-
 
 @pytest.fixture
 def trial(database):
     return add_late_trial(database)
-
-
-def add_late_trial(database, recorded=STEPS, *, windows=False):
-    """Two ranks; the second one's data come 50 ms late in the newest half of 200 steps. recorded: steps
-    of which the parts are known. windows: whether these are windows of the profiler."""
-    with database.transaction() as session:
-        row = add_trial(session, add_experiment(session))
-        (allocation,) = add_attempt(session, row)
-        session.add(
-            ProcessGroupRow(
-                trial_id=row.id,
-                attempt_no=row.attempt_no,
-                name="world",
-                kind="world",
-                backend="gloo",
-                ranks=[0, 1],
-            )
-        )
-        for rank in (0, 1):
-            late = {s: 50.0 if s > 100 else 0.0 for s in STEPS}
-            waits = {s: late[s] if rank == 0 else 0.0 for s in STEPS}
-            values = {
-                "time/step_ms": [(s, 100.0 + late[s]) for s in STEPS],
-                "time/forward_ms": [(s, 95.0) for s in recorded],
-                "time/data_wait_ms": [(s, late[s] if rank == 1 else 0.0) for s in recorded],
-                "comm/exposed_ms": [(s, 5.0 + waits[s]) for s in recorded],
-                "comm/world/exposed_ms": [(s, 5.0 + waits[s]) for s in recorded],
-                "comm/world/all_reduce/time_ms": [(s, 5.0 + waits[s]) for s in recorded],
-                "comm/world/all_reduce/bytes": [(s, 1e6) for s in recorded],
-                "comm/world/all_reduce/count": [(s, 3.0) for s in recorded],
-                "train/loss": [(s, 1.0) for s in STEPS],
-            }
-            if windows:
-                values["comm/timeline_steps"] = [(s, 1.0) for s in recorded]
-            record = metrics_record(values, rank=rank)
-            ingest.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
-    return row
 
 
 def test_rows_of_one_step_are_compared_step_by_step_where_few_steps_have_parts(
