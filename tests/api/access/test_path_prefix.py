@@ -135,3 +135,14 @@ def test_a_path_that_cannot_be_is_refused(path):
 def test_a_path_may_begin_like_one_of_our_own():
     assert Settings(public_url="https://lab.example/apis/").path_prefix() == "/apis"
     assert Settings(public_url="https://lab.example/").path_prefix() == ""
+
+
+def test_tools_for_assistants_call_the_routes_below_the_prefix(below, make_user_token):
+    params = {"name": "cluster", "arguments": {}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {
+        "Authorization": f"Bearer {make_user_token('viewer')}",
+        "Accept": "application/json, text/event-stream",
+    }
+    reply = below("POST", "/mcp", json=body, headers=headers)
+    assert "you_may" in reply.json()["result"]["content"][0]["text"]
