@@ -284,6 +284,13 @@ class ClusterSimulation:
             projects=self._projects,
         )
 
+    def change_nodes(self, **changes: object) -> None:
+        """Change fields of all nodes, from the next pass on."""
+        self._nodes = {
+            node_id: dataclasses.replace(view, **changes)  # type: ignore[arg-type]
+            for node_id, view in self._nodes.items()
+        }
+
     def held(self) -> Counter[int]:
         """Project → slots."""
         held: Counter[int] = Counter()

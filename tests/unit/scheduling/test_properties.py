@@ -132,6 +132,23 @@ snapshots = st.builds(
 )
 
 
+def with_spares(snapshot, num, seed=0):
+    """The same in a pool that holds spares, where some of those that wait have lost a node."""
+    draw = random.Random(seed)
+    return dataclasses.replace(
+        snapshot,
+        nodes=tuple(dataclasses.replace(view, pool_spares=num) for view in snapshot.nodes),
+        queue=tuple(
+            dataclasses.replace(
+                t,
+                lost_slots=(slots := draw.choice([None, None, t.request.slots])),
+                is_returning=slots is not None and draw.random() < 0.3,
+            )
+            for t in snapshot.queue
+        ),
+    )
+
+
 def decide(snapshot, policy=POLICY):
     return schedule(snapshot, now=NOW, policy=policy)
 
@@ -358,7 +375,11 @@ def test_estimates_come_in_order_and_never_before_now(snapshot):
 @settings(max_examples=150)
 @given(
     seed=seeds,
-    pool=st.lists(snapshots, min_size=3, max_size=3),
+    pool=st.lists(
+        st.builds(with_spares, snapshots, st.sampled_from([0, 0, 1, 2]), seeds),
+        min_size=3,
+        max_size=3,
+    ),
     num_passes=st.integers(2, 8),
 )
 def test_with_a_memory_it_decides_as_without(seed, pool, num_passes):
@@ -434,6 +455,50 @@ def test_an_elastic_gang_gets_the_largest_size_that_would_fit_by_itself(free, se
         if fitting.fit(dataclasses.replace(request, slots=size, min_slots=None), Offer.of(free))
     ]
     assert (sum(chosen.values()) if chosen else 0) == max(sizes, default=0)
+
+
+@settings(max_examples=150)
+@given(snapshot=snapshots, num=st.integers(1, 3))
+def test_a_pass_of_ordinary_trials_leaves_the_spares(snapshot, num):
+    queue = tuple(dataclasses.replace(t, promised_since=None) for t in snapshot.queue)
+    snapshot = with_spares(dataclasses.replace(snapshot, queue=queue), num)
+    snapshot = dataclasses.replace(
+        snapshot,
+        queue=tuple(
+            dataclasses.replace(t, lost_slots=None, is_returning=False) for t in snapshot.queue
+        ),
+    )
+    before = idle_nodes(snapshot)
+    after = idle_nodes(carried_out(snapshot, decide(snapshot)))
+    assert len(after) >= min(num, len(before))
+
+
+@settings(max_examples=150)
+@given(snapshot=snapshots, num=st.integers(1, 3))
+def test_who_lost_a_node_starts_on_a_spare_whatever_waits(snapshot, num):
+    snapshot = with_spares(snapshot, num)
+    snapshot = dataclasses.replace(
+        snapshot,
+        queue=tuple(
+            dataclasses.replace(t, lost_slots=None, is_returning=False) for t in snapshot.queue
+        ),
+    )
+    after = carried_out(snapshot, decide(snapshot))
+    if (idle := idle_nodes(after)) and len(idle) <= num:
+        trial = make_queued(999, 1, lost_slots=1, project_id=77)
+        decisions = decide(dataclasses.replace(after, queue=(*after.queue, trial)))
+        assert 999 in [d.trial_id for d in decisions if isinstance(d, Placement)]
+
+
+def idle_nodes(snapshot):
+    """Nodes all of whose slots are free."""
+    return [
+        view.id
+        for view in snapshot.nodes
+        if view.slots
+        and view.unavailable is None
+        and all(s.allocation_id is None for s in view.slots)
+    ]
 
 
 @pytest.mark.parametrize("same", [True, False])

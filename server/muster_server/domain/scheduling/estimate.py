@@ -23,6 +23,7 @@ from .group import SchedulingGroup
 from .nodes import fit_in
 from .order import Candidate
 from .queue import Kind
+from .spares import Spares
 from .views import SchedulerPolicy
 
 MAX_ENDS = 2000
@@ -46,17 +47,23 @@ def estimate(
     ends = _EndTimes(group, started, now)
     found: dict[int, dt.datetime] = {}
     at = now
+    spares = Spares(group.nodes)
     with group.nodes.imagined():
         for n in np.flatnonzero(group.nodes.kept).tolist():
             group.nodes.keep(n, -int(group.nodes.kept[n]))  # in order, nothing needs to be kept
         for candidate in islice(waiting, policy.max_estimates):
+            spares.hold()
             kind = candidate.entry.kind
-            while (shares := _fit(group, kind)) is None and (next_end := ends.next()) is not None:
+            while (shares := _fit(group, kind, spares)) is None and (
+                next_end := ends.next()
+            ) is not None:
                 at = next_end
                 for ended in ends.pop(at):
                     _give(group, ended, 1)
+                spares.hold()
             if shares is None:
                 break
+            spares.release(shares)
             found[candidate.entry.trial_id] = at
             _give(group, shares, -1)
             if kind.expected_s is not None:
@@ -103,8 +110,9 @@ class _EndTimes:
             self._left -= 1
 
 
-def _fit(group: SchedulingGroup, kind: Kind) -> Shares[int] | None:
-    return fit_in(group.nodes, kind.request, lambda s: s.offer, at_most=kind.most_slots)
+def _fit(group: SchedulingGroup, kind: Kind, spares: Spares) -> Shares[int] | None:
+    with spares.offered(kind.lost_slots is not None):
+        return fit_in(group.nodes, kind.request, lambda s: s.offer, at_most=kind.most_slots)
 
 
 def _give(group: SchedulingGroup, shares: Shares[int], sign: int) -> None:

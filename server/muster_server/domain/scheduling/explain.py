@@ -20,6 +20,7 @@ from muster_server.domain.scheduling.resources import PoolImages, Request
 from .nodes import GroupNodes, NodeSection, fit_in, may_use
 from .reservation import Reservation
 from .running import GroupRunning
+from .spares import num_possible
 from .views import RunningTrial
 
 NO_SUPPLY = frozenset({"pilots.too_few_slots", "pilots.too_many_nodes", "pilots.too_long"})
@@ -96,13 +97,15 @@ class Explainer:
         running: GroupRunning,
         reservations: Iterable[Reservation],
         placed: Mapping[int, tuple[int, Shares[int]]],
+        spares: Shares[int],
     ) -> None:
         """Prepare reasons for one pass; placed: trial ID → its experiment and its shares in this
-        pass."""
+        pass. spares: nodes that are held as such."""
         self._nodes = nodes
         self._running = running
         self._reservations = [r for r in reservations if r.kept]
         self._placed = placed
+        self._spares = spares
         self._states: dict[NodeSection, list[Message]] = {}
         self._reasons: dict[int, tuple[Request, Message]] = {}
 
@@ -167,9 +170,14 @@ class Explainer:
         def because(reason: Message, advice: Message) -> Message:
             return _needs(request, [reason], advice)
 
+        at_most = request.least_slots
+        if (
+            self._nodes.num_spares
+            and fit_in(self._nodes, request, lambda s: s.room, at_most=at_most) is not None
+        ):
+            return self._never_beside_spares(request)
         if request.avoid_nodes:
             anywhere = replace(request, avoid_nodes=(), avoid_reason="")
-            at_most = request.least_slots
             if fit_in(self._nodes, anywhere, lambda s: s.room, at_most=at_most) is not None:
                 return because(Message("pending.avoids"), Message("help.avoided"))
         if not self._nodes.nodes:
@@ -218,6 +226,21 @@ class Explainer:
             key = str(request.topology_key)
             return because(Message("pending.no_domain", key=key), Message("help.prefer", key=key))
         return None
+
+    def _never_beside_spares(self, request: Request) -> Message | None:
+        """Return that idle nodes would hold the request, but not beside the spares; None if they
+        would once all nodes are open."""
+        nodes = self._nodes
+
+        def all_slots(section: NodeSection) -> Offer[int]:
+            return Offer.of({n: nodes[n].total for n in section.ordinals.tolist()})
+
+        shares = fit_in(nodes, request, all_slots, at_most=request.least_slots)
+        beside = num_possible(nodes, only_open=False) - len(shares or ())
+        if beside >= nodes.num_spares:
+            return None
+        state = Message("pending.beside_spares", nodes=nodes.num_spares)
+        return _needs(request, [state], Message("help.spares", pool=request.pool))
 
     def _division(self, request: Request, section: NodeSection, idle: Offer[int]) -> Message:
         """Return what to change in a request that has enough slots, but not in the shape it asks
@@ -276,6 +299,7 @@ class Explainer:
             for num, r in self._kept(section)[:NUM_NAMED]
             if r is not own
         ]
+        state += self._held_as_spares(section)
         return state + self._held_back(section) + self._shut(section) + self._too_weak()
 
     def _holders(self, section: NodeSection) -> list[Message]:
@@ -310,6 +334,10 @@ class Explainer:
             for r in self._reservations
         )
         return [(num, r) for num, r in kept if num]
+
+    def _held_as_spares(self, section: NodeSection) -> list[Message]:
+        num = sum(1 for n in self._spares if section.room[n])
+        return [Message("pending.spares", nodes=num)] if num else []
 
     def _held_back(self, section: NodeSection) -> list[Message]:
         """Return which slots of open nodes take no new work, and why."""

@@ -8,8 +8,9 @@ from muster_server.domain.scheduling.fitting import Shares
 from muster_server.domain.scheduling.resources import Request
 
 from .nodes import GroupNodes, Node, fit_in
-from .queue import GroupQueue
+from .queue import GroupQueue, IdleRoom
 from .running import GroupRunning
+from .spares import num_possible
 from .times import SlotTimes
 from .views import GroupKey, QueuedTrial, RunningTrial
 
@@ -25,6 +26,8 @@ class SchedulingGroup:
         self.times = SlotTimes(self.nodes, self.running)
         self._checked: tuple[GroupNodes, int] | None = None
         """The nodes, and their version, for which kinds have been checked."""
+        self._num_beside = 0
+        """Number of open nodes that could be spares."""
 
     @property
     def is_empty(self) -> bool:
@@ -61,7 +64,10 @@ class SchedulingGroup:
         self.nodes.reset(now)
         self.times.begin(now)
         state = (self.nodes, self.nodes.version)
-        self.queue.check(self._could_hold, anew=state != self._checked)
+        is_changed = state != self._checked
+        if is_changed and self.nodes.num_spares:
+            self._num_beside = num_possible(self.nodes)
+        self.queue.check(self._could_hold, anew=is_changed)
         self._checked = state
 
     def shares_of(self, trial: RunningTrial) -> Shares[int]:
@@ -72,7 +78,13 @@ class SchedulingGroup:
             if (n := self.nodes.ordinal.get(node_id)) is not None and self.nodes.room(n)
         }
 
-    def _could_hold(self, request: Request) -> bool:
+    def _could_hold(self, request: Request) -> IdleRoom:
         """Return whether the open nodes could hold a gang of the least size if they were idle."""
         least = request.least_slots
-        return fit_in(self.nodes, request, lambda s: s.room, at_most=least) is not None
+        shares = fit_in(self.nodes, request, lambda s: s.room, at_most=least)
+        if shares is None:
+            return IdleRoom.NONE
+        is_beside = self._num_beside - len(shares) >= self.nodes.num_spares
+        return (
+            IdleRoom.ENOUGH if is_beside or not self.nodes.num_spares else IdleRoom.WITHOUT_SPARES
+        )

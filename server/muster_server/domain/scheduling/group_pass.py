@@ -22,6 +22,7 @@ from .preemption import Preemption
 from .queue import Kind
 from .reservation import Reservation, Reservations
 from .running import RunningKey
+from .spares import Spares
 from .times import SOON
 from .views import ProjectView, SchedulerPolicy
 
@@ -76,6 +77,7 @@ class GroupPass:
         self._order = QueueOrder(group.queue, group.running, projects, now=now, policy=policy)
         self._reservations = Reservations(group.nodes, group.times)
         self._preemption = Preemption(group.nodes, group.running, group.times, now=now)
+        self._spares = Spares(group.nodes, group.times.promised)
         self._placed: dict[int, tuple[int, Shares[int]]] = {}
         """Trial → its experiment, and where it starts."""
         self._ends: list[tuple[dt.datetime, Shares[int]]] = []
@@ -97,17 +99,20 @@ class GroupPass:
         self._is_cut = False
         """It ended before all of those that might fit had their turn."""
         self._run()
-        self._explainer = explain.Explainer(
-            group.nodes, group.running, self._reservations.all, self._placed
-        )
+        self._explainer = self._make_explainer()
 
     # ---- deciding
 
     def _run(self) -> None:
         wanted: set[NodeSection] = set()
+        self._spares.hold(idle_before=self._made_room_since(self._order.peek()))
+        are_held = False
         while (candidate := self._order.pop()) is not None:
             kind = candidate.entry.kind
-            if not kind.possible:
+            if not are_held and self._made_room_since(candidate) is None:
+                self._spares.hold()
+                are_held = True
+            if not kind.is_idle_enough:
                 continue
             if self._slots_left(candidate) < kind.request.least_slots:
                 self._full.setdefault(candidate.entry.trial.project_id, candidate.rank)
@@ -118,11 +123,16 @@ class GroupPass:
             if self._place(candidate):
                 self._order.keep(candidate)
                 continue
+            if not kind.possible:  # beside the spares: nothing is promised to it
+                continue
             wanted.add(self._group.nodes.section(kind.request))
-            if self._provide(candidate):
+            with self._spares.offered(kind.lost_slots is not None):
+                is_provided = self._provide(candidate)
+            if is_provided:
                 self._order.keep(candidate)
             elif self._is_over(candidate):
                 return
+        self._spares.hold()
         self.actions += grow(
             self._group,
             wanted=wanted,
@@ -142,7 +152,7 @@ class GroupPass:
 
     def _place(self, candidate: Candidate) -> bool:
         kind, trial = candidate.entry.kind, candidate.entry.trial
-        if kind in self._misfits:
+        if kind in self._misfits or trial.is_returning:
             return False
         most = min(kind.most_slots, self._slots_left(candidate))
         nodes = self._group.nodes
@@ -154,6 +164,8 @@ class GroupPass:
         shares = fit_in(nodes, kind.request, lambda s: s.offer, at_most=most, first=first)
         if shares is None and kind.expected_s is not None:
             shares = self._backfill(kind, kind.expected_s, most)
+        if kind.lost_slots is not None and self._spares.held:
+            shares = self._on_spares(kind, min(most, kind.lost_slots), first, shares)
         if shares is None:
             self._misfits.add(kind)
             return False
@@ -176,12 +188,36 @@ class GroupPass:
                     nodes.keep(n, -num)
             return fit_in(nodes, kind.request, lambda s: s.offer, at_most=most)
 
+    def _on_spares(
+        self, kind: Kind, most: int, first: Sequence[int], without: Shares[int] | None
+    ) -> Shares[int] | None:
+        """Return shares on spares too, if a gang is larger with them than `without`: on as few of
+        them as that takes."""
+        nodes = self._group.nodes
+        first = first or list(nodes.section(kind.request).offer)
+        with self._spares.offered(True):
+            shares = fit_in(nodes, kind.request, lambda s: s.offer, at_most=most, first=first)
+        is_larger = shares and sum(shares.values()) > sum((without or {}).values())
+        return shares if is_larger else without
+
+    def _made_room_since(self, candidate: Candidate | None) -> dt.datetime | None:
+        """Return since when a trial waits for others to make room, if they may be asked to: what came
+        free since then is its, before a spare is made of it. Else another would have to make room."""
+        if candidate is None or not self._policy.preempt or not self._group.nodes.num_spares:
+            return None
+        lowest = -max(line.importance for line in self._group.queue.lines)
+        running = self._group.running.lowest_priority()
+        trial = candidate.entry.trial
+        is_above = trial.priority > min(lowest, lowest if running is None else running)
+        return trial.promised_since if is_above else None
+
     def _start(self, candidate: Candidate, shares: Shares[int]) -> None:
         trial, kind, nodes = candidate.entry.trial, candidate.entry.kind, self._group.nodes
         end = None
         if kind.expected_s is not None:
             end = self._now + dt.timedelta(seconds=kind.expected_s)
             self._ends.append((end, shares))
+        is_on_spares = self._spares.release(shares)
         placed: list[NodeShare] = []
         rank_offset = 0
         # Ranks stay where their files are. Node rank 0 is where a checkpoint may lie; the rest by
@@ -205,6 +241,8 @@ class GroupPass:
         self._placed[trial.trial_id] = (trial.experiment_id, shares)
         self._given[trial.project_id] += rank_offset
         self._beyond[trial.project_id] += rank_offset - kind.request.least_slots
+        if is_on_spares:
+            self._spares.hold()
         reason = placed_reason(placed)
         self.actions.append(Placement(trial_id=trial.trial_id, shares=tuple(placed), reason=reason))
 
@@ -213,7 +251,7 @@ class GroupPass:
         kind, trial = candidate.entry.kind, candidate.entry.trial
         if self._num_looks >= MAX_LOOKS:
             return False
-        may_ask = self._may_ask(candidate)
+        may_ask = self._may_ask(candidate) and not trial.is_returning
         # Even with nothing free, so that no trial behind asks for slots that this one can count on.
         may_keep = self._num_regular < self._policy.max_reservations and (
             may_ask or self._group.nodes.num_offered > 0
@@ -245,6 +283,8 @@ class GroupPass:
 
     def _is_over(self, candidate: Candidate) -> bool:
         """Return whether no trial behind this one could start or get a reservation."""
+        if self._spares.held and self._have_lost:
+            return False
         nothing_free = self._group.nodes.num_offered == 0 and not any(
             r.is_timed and r.kept for r in self._reservations.all
         )
@@ -285,6 +325,17 @@ class GroupPass:
         )
 
     @cached_property
+    def _have_lost(self) -> bool:
+        """Whether trials wait that may use spares."""
+        return any(kind.lost_slots is not None for kind in self._group.queue.kinds)
+
+    def _make_explainer(self) -> explain.Explainer:
+        group = self._group
+        return explain.Explainer(
+            group.nodes, group.running, self._reservations.all, self._placed, self._spares.held
+        )
+
+    @cached_property
     def _promised(self) -> dict[int, Reservation]:
         return {r.trial.trial_id: r for r in self._reservations.all}
 
@@ -300,7 +351,8 @@ class GroupPass:
 
     def _waiting(self) -> Iterator[Candidate]:
         for candidate in self._order.everyone():
-            if candidate.entry.trial_id not in self._placed:
+            trial = candidate.entry.trial
+            if trial.trial_id not in self._placed and not trial.is_returning:
                 yield candidate
 
     def _waits_for_quota(self, candidate: Candidate) -> bool:
@@ -342,7 +394,10 @@ class GroupPass:
         supply = self._supplies.get(trial.trial_id)
         if supply is not None and not (kind.possible and supply.code in explain.NO_SUPPLY):
             return explain.supplied(request, supply)
-        return self._explainer.reason(request, possible=kind.possible)
+        if kind.lost_slots is None:
+            return self._explainer.reason(request, possible=kind.possible)
+        with self._spares.offered(True):  # so to it they are free
+            return self._make_explainer().reason(request, possible=kind.possible)
 
 
 def placed_reason(shares: list[NodeShare]) -> Message:

@@ -47,6 +47,7 @@ class Node:
     pool_isolation: str
     container_runtime: str
     pool_images: PoolImages
+    pool_spares: int
     ends_at: float | None
     """When it leaves at the latest, in seconds since 1970; None if it stays."""
     owner: Owner | None
@@ -79,6 +80,7 @@ class Node:
             pool_isolation=view.pool_isolation,
             container_runtime=view.container_runtime,
             pool_images=view.pool_images,
+            pool_spares=view.pool_spares,
             ends_at=None if view.ends_at is None else view.ends_at.timestamp(),
             owner=view.owner,
             total=len(slots),
@@ -97,7 +99,7 @@ class Node:
     def is_like(self) -> tuple[object, ...]:
         """What decides its ordinal, its sections and its number of slots: it rarely changes."""
         kind = (self.name, self.host, self.labels, self.container_runtime, self.ends_at)
-        how = (self.isolation, self.pool_isolation, self.pool_images)
+        how = (self.isolation, self.pool_isolation, self.pool_images, self.pool_spares)
         return (*kind, *how, self.owner, self.total, self.maintenance.ahead)
 
     @property
@@ -153,6 +155,9 @@ class GroupNodes:
         self.owned = {n for n, node in enumerate(self.nodes) if node.owner is not None}
         """Nodes that belong to one attempt. They are only in sections of its request."""
         num = len(self.nodes)
+        self.num_spares = max((node.pool_spares for node in self.nodes), default=0)
+        """Nodes to be held for trials that lost a node."""
+        self.totals: Ints = np.array([node.total for node in self.nodes], dtype=np.int64)
         self.free: Ints = np.array([self._open_free(n) for n in range(num)], dtype=np.int64)
         self.taken: Ints = np.zeros(num, dtype=np.int64)
         self.given: Ints = np.zeros(num, dtype=np.int64)

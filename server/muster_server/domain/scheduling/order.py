@@ -118,6 +118,10 @@ class QueueOrder:
         for lane in self.lanes:
             self._advance(lane)
 
+    def peek(self) -> Candidate | None:
+        """Return what `pop` would return."""
+        return self._heap[0] if self._heap else None
+
     def pop(self) -> Candidate | None:
         """Return the next trial of a kind that has not been dropped; None at the end.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import IntEnum
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import Enum, IntEnum
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -17,6 +17,15 @@ SPARE_REQUESTS = 500
 """Requests of trials that are gone that are remembered before they are forgotten together."""
 
 
+class IdleRoom(Enum):
+    """What the open nodes of a group could hold if they were idle."""
+
+    NONE = "none"
+    WITHOUT_SPARES = "without spares"
+    """It fits, but not beside the spares of the pool."""
+    ENOUGH = "enough"
+
+
 class Kind:
     """Trials that are alike: what does not fit for one of them does not fit for any.
 
@@ -27,6 +36,8 @@ class Kind:
         "counted_slots",
         "expected_s",
         "is_checked",
+        "is_idle_enough",
+        "lost_slots",
         "num_trials",
         "quota",
         "request",
@@ -38,17 +49,21 @@ class Kind:
         request: Request,
         expected_s: float | None,
         resize_slots: int | None,
+        lost_slots: int | None,
         quota: int | None,
     ) -> None:
         self.request = request
         self.expected_s = expected_s
         self.resize_slots = resize_slots
+        self.lost_slots = lost_slots
         self.quota = quota
         """Quota of the project in this group, in slots; None for no limit."""
         self.num_trials = 0
         self.counted_slots = 0
         """Slots it counts for those behind it: its least size, 0 when it could never start."""
         self.is_checked = False
+        self.is_idle_enough = False
+        """The open nodes could hold it if they were idle and none were a spare."""
 
     @property
     def possible(self) -> bool:
@@ -67,7 +82,7 @@ class Kind:
         return max(self.request.least_slots, min(self.request.slots, self.resize_slots))
 
 
-KindKey = tuple[Request, float | None, int | None, int | None]
+KindKey = tuple[Request, float | None, int | None, int | None, int | None]
 
 
 class Entry(NamedTuple):
@@ -82,8 +97,9 @@ class Entry(NamedTuple):
 class Turn(IntEnum):
     """Order of turns among the trials of one priority."""
 
-    RESIZED = 0
-    """They come back with another size: what they gave up is not lost to them."""
+    RETURNING = 0
+    """They come back with another size, or after they lost a node in a pool with spares: what they
+    held is not lost to them."""
     PROMISED = 1
     """Slots are being collected for them: those are not given away when shares change."""
     SHARED = 2
@@ -91,8 +107,8 @@ class Turn(IntEnum):
 
 
 def turn_of(trial: QueuedTrial) -> Turn:
-    if trial.resize_slots is not None:
-        return Turn.RESIZED
+    if trial.resize_slots is not None or trial.lost_slots is not None:
+        return Turn.RETURNING
     return Turn.SHARED if trial.promised_since is None else Turn.PROMISED
 
 
@@ -167,7 +183,7 @@ class GroupQueue:
         self._quotas = quotas
         """Project → most slots it may hold in this group."""
         self._kinds: dict[KindKey, Kind] = {}
-        self._quick: dict[tuple[int, float | None, int | None, int | None], Kind] = {}
+        self._quick: dict[tuple[int, float | None, int | None, int | None, int | None], Kind] = {}
         """Kinds by the identity of the request: hashing one takes longer than placing it."""
         self._requests: list[Request] = []
         """Requests of `_quick`, kept so that nothing else gets their identity."""
@@ -190,12 +206,20 @@ class GroupQueue:
             self.lines[key].add(entries)
         self._forget_unused_kinds()
 
-    def check(self, could_hold: Callable[[Request], bool], *, anew: bool) -> None:
+    @property
+    def kinds(self) -> Collection[Kind]:
+        return self._kinds.values()
+
+    def check(self, could_hold: Callable[[Request], IdleRoom], *, anew: bool) -> None:
         """Find out which kinds could ever start: the new ones, or all of them."""
         changed = False
         for kind in self._kinds.values():
             if anew or not kind.is_checked:
-                possible = not kind.over_quota and could_hold(kind.request)
+                room = could_hold(kind.request)
+                kind.is_idle_enough = room is not IdleRoom.NONE and not kind.over_quota
+                possible = kind.is_idle_enough and (
+                    room is IdleRoom.ENOUGH or kind.lost_slots is not None
+                )
                 counted = kind.request.least_slots if possible else 0
                 changed |= kind.counted_slots != counted
                 kind.counted_slots = counted
@@ -213,7 +237,8 @@ class GroupQueue:
         return lines
 
     def _kind(self, trial: QueuedTrial) -> Kind:
-        rest = (trial.expected_s, trial.resize_slots, self._quotas.get(trial.project_id))
+        quota = self._quotas.get(trial.project_id)
+        rest = (trial.expected_s, trial.resize_slots, trial.lost_slots, quota)
         quick = (id(trial.request), *rest)
         kind = self._quick.get(quick)
         if kind is None:

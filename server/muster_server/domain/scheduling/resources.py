@@ -171,6 +171,8 @@ class NodeView:
     """Its container engine; "" for none."""
     pool_images: PoolImages = PoolImages()
     """What its pool requires of the images of jobs."""
+    pool_spares: int = 0
+    """Nodes of its pool that are to be held for trials that lost a node."""
     ends_at: dt.datetime | None = None
     """When the node leaves at the latest; None for one that stays."""
     maintenance: NodeMaintenance = NO_MAINTENANCE

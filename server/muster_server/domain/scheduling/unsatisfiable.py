@@ -18,6 +18,7 @@ NEVER = frozenset(
         "pending.indivisible",
         "pending.no_domain",
         "pending.ends_before",
+        "pending.beside_spares",
         "pilots.too_few_slots",
         "pilots.too_many_nodes",
         "pilots.too_long",

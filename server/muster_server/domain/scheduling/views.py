@@ -49,6 +49,12 @@ class QueuedTrial:
     resize_slots: int | None = None
     """It was stopped to come back with this many slots: it goes first in its priority, and takes
     no more. None: it was not."""
+    lost_slots: int | None = None
+    """Slots of its last attempt, if that lost a node of a pool with spares: it may use spares for as
+    many, and goes first in its priority. None: it did not."""
+    is_returning: bool = False
+    """That attempt has just ended, so it cannot start yet: what it needs is reserved, and no reason is
+    worked out."""
 
     @property
     def group(self) -> GroupKey:
