@@ -180,6 +180,9 @@ class PoolIn(Input):
     waste: WasteIn | None = None
     """When trials that hold slots and do nothing are noticed, and what follows. It replaces the rule
     as a whole."""
+    spares: Annotated[int, Field(ge=0, le=64)] | None = None
+    """Number of free nodes that are held for trials that lose a node; other trials do not start on
+    them. Refused for a pool with a provider."""
 
 
 class PoolOut(Output):
@@ -198,6 +201,8 @@ class PoolOut(Output):
     """What is done about devices that somebody uses outside Muster: `wait` or `ignore`."""
     waste: WasteSection
     """When trials that hold slots and do nothing are noticed, and what follows."""
+    spares: int
+    """Number of free nodes that are held for trials that lose a node."""
     num_nodes: int
     num_nodes_online: int
     num_nodes_too_weak: int

@@ -553,6 +553,26 @@ def test_bad_input_names_the_field_and_what_would_work(admin_client, changes, co
     assert words in reply.json()["error"]["message"]
 
 
+def test_a_pool_has_a_provider_or_spares(admin_client):
+    def put(path, body):
+        reply = admin_client.put(f"/api/v1/pools/{path}", json=body)
+        return reply.status_code, reply.json().get("error", {}).get("message", "")
+
+    assert put("gpu", {"spares": 65})[0] == 422
+    assert put("gpu", {"spares": 2})[0] == 200
+    status, words = put("gpu/provider", PROVIDER)
+    assert (status, words) == (
+        422,
+        "spares of pool gpu is 2, and the nodes that a provider supplies cannot be held.",
+    )
+    assert put("gpu", {"spares": 0})[0] == 200
+    assert put("gpu/provider", PROVIDER)[0] == 200
+    status, words = put("gpu", {"spares": 1})
+    assert status == 422
+    assert words.startswith("spares is 1, but a provider supplies the nodes of pool gpu")
+    assert put("gpu", {"spares": 0})[0] == 200  # what the form sends
+
+
 def test_only_administrators_set_a_provider_and_that_is_in_the_audit_log(
     pool, member_client, database
 ):

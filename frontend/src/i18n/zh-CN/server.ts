@@ -256,6 +256,7 @@ export const errors: Readonly<Record<string, string>> = {
   "pools.bad_option": "提供者的某个选项未知、缺失或无法传给批处理系统。",
   "pools.bad_range": "min_pilots 大于 max_pilots，或独占资源池的 min_pilots 不为 0。",
   "pools.bad_cost": "费用上限低于一个临时节点的最高费用，或资源池没有价格。",
+  "pools.no_spares": "有提供者的资源池不能保留备用节点。",
   "pools.in_use": "资源池里还有节点，不能移除。",
   "trials.no_pipeline": "没有这么多记录过步骤的流水线；编号从 0 开始。",
   "trials.not_found": "没有这个试验。",

@@ -32,6 +32,8 @@ class PoolRow(Base):
     """Whether devices that somebody uses outside Muster wait until they are free: wait | ignore."""
     waste: Mapped[dict[str, Any] | None]
     """muster.document.running.WasteSection; null: the defaults."""
+    spares: Mapped[int] = mapped_column(default=0)
+    """Nodes held for trials that lost one."""
     changed_at: Mapped[dt.datetime]
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
-from muster_server.db.models import PilotRow, PoolProviderRow
+from muster_server.db.models import PilotRow, PoolProviderRow, PoolRow
 from muster_server.domain.providers import PilotState, options_of, slot_hours
 from muster_server.domain.providers.options import InvalidOption
 from muster_server.errors import InvalidRequest, NotFound
@@ -31,6 +31,12 @@ def set_provider(session: Session, pool: str, wanted: ProviderIn, *, now: dt.dat
             "pools.bad_option", f"options.{error.name}: {error.problem}."
         ) from None
     _require_sensible(session, pool, wanted)
+    if spares := session.scalar(select(PoolRow.spares).where(PoolRow.name == pool)):
+        raise InvalidRequest(
+            "pools.no_spares",
+            f"spares of pool {pool} is {spares}, and the nodes that a provider supplies cannot be held.",
+            hint=f"Set it to 0: muster pool spares {pool} 0",
+        )
     row = session.get(PoolProviderRow, pool, with_for_update=True)
     if row is None:
         row = PoolProviderRow(pool=pool, spent_slot_hours=0.0, spent_cost=0.0)

@@ -14,7 +14,7 @@ from muster_server.db.engine import touch
 from muster_server.db.models import NodeRow, NodeSlotRow, PoolProviderRow, PoolRow
 from muster_server.domain.scheduling.resources import is_isolated
 from muster_server.domain.states import NodeState
-from muster_server.errors import Conflict, NotFound
+from muster_server.errors import Conflict, InvalidRequest, NotFound
 from muster_server.schemas.base import Page
 from muster_server.schemas.budgets import PoolIn, PoolOut
 from muster_server.settings import get_settings
@@ -51,7 +51,14 @@ def get_pool(session: Session, name: str) -> PoolOut:
 
 def change_pool(session: Session, name: str, changes: PoolIn, now: dt.datetime) -> None:
     """Set what the changes name, for what is placed from now on. A pool without nodes may have
-    settings as well."""
+    settings as well. Raises InvalidRequest."""
+    if changes.spares and session.get(PoolProviderRow, name) is not None:
+        raise InvalidRequest(
+            "pools.no_spares",
+            f"spares is {changes.spares}, but a provider supplies the nodes of pool {name}, which come and "
+            "go with the queue: only nodes that stay can be held.",
+            hint="Set it to 0; min_pilots of the provider keeps nodes ready.",
+        )
     row = session.get(PoolRow, name, with_for_update=True)
     if row is None:
         row = PoolRow(name=name)
@@ -65,6 +72,7 @@ def change_pool(session: Session, name: str, changes: PoolIn, now: dt.datetime) 
     if changes.foreign_processes is not None:
         for node in session.scalars(select(NodeRow).where(NodeRow.pool == name)):
             hold_back(session, node)
+    if changes.foreign_processes is not None or changes.spares is not None:
         touch(session, "loops")
     touch(session, "cluster")
 
@@ -136,6 +144,7 @@ def _show(session: Session, names: list[str]) -> list[PoolOut]:
             allowed_images=settings[name].allowed_images if name in settings else [],
             foreign_processes=settings[name].foreign_processes if name in settings else "wait",
             waste=load(WasteSection, (name in settings and settings[name].waste) or {}),
+            spares=settings[name].spares if name in settings else 0,
             num_nodes=sum(nodes[name].values()),
             num_nodes_online=nodes[name].get(NodeState.ONLINE, 0),
             num_nodes_too_weak=too_weak[name],

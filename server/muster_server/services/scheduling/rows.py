@@ -84,6 +84,7 @@ NODES = (
         PilotRow.attempt_no.label("owner_attempt_no"),
         PoolRow.requires_containers,
         PoolRow.allowed_images,
+        PoolRow.spares,
     )
     .outerjoin(PoolRow, PoolRow.name == NodeRow.pool)
     .outerjoin(PilotRow, PilotRow.id == NodeRow.name)
@@ -117,6 +118,7 @@ def node_view(
         pool_images=PoolImages(
             is_required=bool(node.requires_containers), allowed=tuple(node.allowed_images or ())
         ),
+        pool_spares=node.spares or 0,
         slots=tuple(
             SlotView(
                 idx=slot.idx,
@@ -138,12 +140,14 @@ def queued_trial(
     now: dt.datetime,
     owner: Owner | None = None,
     files_on: tuple[str, ...] = (),
+    lost_slots: int | None = None,
+    is_returning: bool = False,
 ) -> tuple[QueuedTrial, dt.datetime]:
     """Return a queued trial from rows of `scheduling.QUEUED`, `scheduling.OPEN` and
     `scheduling.PAST`, and the time until which it stays valid.
 
     past: None for a trial that has not run and starts from nothing. owner: its next attempt, if nodes
-    belong to that one alone. files_on: as in QueuedTrial.
+    belong to that one alone. files_on, lost_slots, is_returning: as in QueuedTrial.
     """
     request, until = avoiding(wish.request, from_plain(trial.avoided), now=now)
     if owner is not None:
@@ -166,6 +170,8 @@ def queued_trial(
         resize_slots=past.yield_slots
         if past is not None and past.attempt_state == AttemptState.RESIZED
         else None,
+        lost_slots=lost_slots,
+        is_returning=is_returning,
     )
     return found, until or FOREVER
 

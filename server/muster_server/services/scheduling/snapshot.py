@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import and_, case, func, or_, select
@@ -31,6 +33,7 @@ from muster_server.domain.scheduling import (
     SchedulerSnapshot,
 )
 from muster_server.domain.scheduling.resources import NodeView, Owner
+from muster_server.domain.scheduling.spares import lost_member
 from muster_server.domain.states import (
     TERMINAL_ATTEMPT,
     AllocationState,
@@ -50,6 +53,9 @@ OPEN_ATTEMPT = tuple(s.value for s in AttemptState if s.value not in TERMINAL_AT
 FILES_WAIT_S = 120.0
 """Longest wait in seconds for the last files of an attempt: as a rule no more work than that is lost
 without them (`outputs.every_s`)."""
+RETURNING_S = 120.0
+"""Longest time in seconds for which slots are reserved for a trial that lost a node before it waits for
+them: it still stops, or waits to restart."""
 IDS_PER_QUERY = 500
 """A list of thousands of ids is more than some databases take in a statement."""
 
@@ -120,7 +126,7 @@ _HAS_PAST = or_(
     TrialRow.latest_checkpoint_id.is_not(None),
     TrialRow.source_checkpoint_id.is_not(None),
 )
-_QUEUED = select(
+_WAITING = select(
     TrialRow.id,
     TrialRow.experiment_id,
     case((_HAS_PAST, 1), else_=0).label("has_past"),
@@ -130,7 +136,8 @@ _QUEUED = select(
     TrialRow.waiting_since,
     TrialRow.promised_since,
     TrialRow.avoided,
-).where(_IS_QUEUED)
+)
+_QUEUED = _WAITING.where(_IS_QUEUED)
 
 _lies = aliased(CheckpointRow)  # where its next attempt starts from, of its own or its source
 _wrote = aliased(NodeRow)  # where its first node's work folder lies
@@ -200,6 +207,43 @@ _FILES = (
 )
 """Nodes of the last attempt of trials that go on from their files, and whether those of each are
 awaited."""
+
+_HAS_FAILED = AttemptRow.state.in_((AttemptState.FAILED, AttemptState.LOST))
+_RETURNING = _WAITING.join(
+    AttemptRow, and_(AttemptRow.trial_id == TrialRow.id, AttemptRow.no == TrialRow.attempt_no)
+).where(
+    TrialRow.desired == "run",
+    TrialRow.state.in_((TrialState.STARTING, TrialState.RUNNING, TrialState.RETRY_WAIT)),
+    _HAS_FAILED,
+)
+"""Trials that may be queued soon, after their last attempt failed."""
+_FAILED = (
+    select(
+        TrialRow.id,
+        AttemptRow.world_size,
+        AttemptRow.termination,
+        AllocationRow.slots,
+        TrialRow.experiment_id,
+        NodeRow.state,
+        NodeRow.health,
+        NodeRow.problems,
+    )
+    .select_from(TrialRow)
+    .join(
+        AttemptRow, and_(AttemptRow.trial_id == TrialRow.id, AttemptRow.no == TrialRow.attempt_no)
+    )
+    .join(AllocationRow, AllocationRow.attempt_id == AttemptRow.id)
+    .outerjoin(NodeRow, NodeRow.id == AllocationRow.node_id)
+    .where(
+        TrialRow.desired == "run",
+        TrialRow.state.in_(
+            (TrialState.STARTING, TrialState.RUNNING, TrialState.RETRY_WAIT, TrialState.QUEUED)
+        ),
+        _HAS_FAILED,
+    )
+    .order_by(TrialRow.id)
+)
+"""Nodes of the last attempt of trials that may go on after it failed."""
 
 _OWNERS = (
     select(PilotRow.trial_id, PilotRow.attempt_no)
@@ -308,13 +352,16 @@ class SnapshotLoader:
         # Experiments first: where a statement sees what was committed meanwhile, a trial without
         # its experiment is left to the next pass.
         opened = {row[0]: row for row in self._open_query.fetch(session)}
-        queued = [row for row in self._queued_query.fetch(session) if row[1] in opened]
+        self._load_nodes(session, now)
+        has_spares = any(node.view.pool_spares for node in self._nodes.values())
+        returning = self._fetch_returning(session, now) if has_spares else []
+        queued = [row for row in self._queued_query.fetch(session) + returning if row[1] in opened]
         running = self._running_query.fetch(session)
         versions = {row[1]: row[1:4] for row in running}
         versions |= {row[1]: opened[row[1]][:3] for row in queued}
         self._load_wishes(session, versions)
-        self._load_nodes(session, now)
-        self._load_queued(session, queued, opened, now)
+        lost = self._load_lost(session) if has_spares else {}
+        self._load_queued(session, queued, opened, now, lost, {row[0] for row in returning})
         self._load_running(session, running, now)
         self._loaded_at = now
         return SchedulerSnapshot(
@@ -370,6 +417,8 @@ class SnapshotLoader:
         rows: Iterable[RawRow],
         opened: Mapping[int, RawRow],
         now: dt.datetime,
+        lost: Mapping[int, int],
+        returning: Set[int],
     ) -> None:
         pasts = {row[0]: row for row in self._past_query.fetch(session)}
         files = self._load_files(session, now)
@@ -381,7 +430,11 @@ class SnapshotLoader:
         for row in rows:
             trial_id, experiment_id, has_past = row[:3]
             experiment, past = opened[experiment_id], pasts.get(trial_id)
-            if (has_past and past is None) or experiment_id not in self._wishes:
+            is_returning = trial_id in returning
+            if is_returning and trial_id not in lost:
+                continue
+            is_away = has_past and past is None and not is_returning
+            if is_away or experiment_id not in self._wishes:
                 continue  # it has just left the queue, or was deleted
             known = old.get(trial_id)
             keeps_files = self._wishes[experiment_id].wish.keeps_files
@@ -393,6 +446,8 @@ class SnapshotLoader:
                 or known.past != past
                 or known.trial.request.owner != owners.get(trial_id)
                 or known.trial.files_on != files_on
+                or known.trial.lost_slots != lost.get(trial_id)
+                or known.trial.is_returning != is_returning
                 or now >= known.until
             ):
                 if experiment_id not in experiments:
@@ -405,6 +460,8 @@ class SnapshotLoader:
                     now,
                     owners.get(trial_id),
                     files_on,
+                    lost.get(trial_id),
+                    is_returning,
                 )
                 known = _Queued(row, experiment, past, until, trial)
             self._queued[trial_id] = known
@@ -421,6 +478,26 @@ class SnapshotLoader:
             if is_awaited:
                 awaited.add(trial_id)
         return {trial_id: tuple(nodes[trial_id]) for trial_id in awaited}
+
+    def _fetch_returning(self, session: Session, now: dt.datetime) -> list[RawRow]:
+        until = now + dt.timedelta(seconds=RETURNING_S)
+        at = TrialRow.not_before
+        return self._queued_query.fetch(session, _RETURNING.where(or_(at.is_(None), at <= until)))
+
+    def _load_lost(self, session: Session) -> dict[int, int]:
+        """Trial → slots of its last attempt, of those that lost a node of a pool with spares."""
+        pools = {node.view.pool for node in self._nodes.values() if node.view.pool_spares}
+        rows = session.execute(_FAILED).mappings()
+        attempts = groupby(rows, key=itemgetter("id", "experiment_id", "world_size", "termination"))
+        return {
+            trial_id: world_size
+            for (trial_id, experiment_id, world_size, termination), members in attempts
+            if experiment_id in self._wishes
+            and self._wishes[experiment_id].wish.request.pool in pools
+            and lost_member(
+                termination, [({**row} if row["state"] else None, row["slots"]) for row in members]
+            )
+        }
 
     def _load_running(self, session: Session, rows: Iterable[RawRow], now: dt.datetime) -> None:
         attempt_of: dict[str, int] = dict(self._holders_query.fetch(session))

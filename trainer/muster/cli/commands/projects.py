@@ -455,6 +455,22 @@ def _waste_rule(pool: schema.PoolOut) -> str:
     return f"{' or '.join(signs)}, from {after} on: {does[rule['action']]}"
 
 
+@pool_app.command("spares")
+def pool_spares(
+    name: NameArgument,
+    nodes: Annotated[
+        int, typer.Argument(min=0, max=64, help="Number of nodes to hold; 0: none are.")
+    ],
+) -> None:
+    """Hold free nodes for trainings that lose a node (administrators).
+
+    Other trials do not start on them. Nothing that runs is stopped to free a node.
+    """
+    pool = _change_pool(name, spares=nodes)
+    held = "1 free node is" if nodes == 1 else f"{nodes or 'no'} free nodes are"
+    report(pool, f"Pool {name}: {held} held for trainings that lose a node")
+
+
 # ---------------------------------------------------------------- helpers
 
 
