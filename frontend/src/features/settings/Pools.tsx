@@ -141,6 +141,7 @@ function PoolDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
   const [rules, setRules] = useState(rulesOf(pool));
   const [foreign, setForeign] = useState(pool.foreign_processes);
   const [waste, setWaste] = useState(pool.waste);
+  const [spares, setSpares] = useState<number | string>(pool.spares);
   const save = useMutation({
     mutationFn: () =>
       unwrap(
@@ -151,6 +152,7 @@ function PoolDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
             min_isolation: level,
             foreign_processes: foreign,
             waste,
+            spares: Number(spares),
             ...bodyOf(rules),
           },
         }),
@@ -163,7 +165,7 @@ function PoolDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
   return (
     <FormDialog
       title={t("pools.settingsOf", { name: pool.name })}
-      ready={price !== ""}
+      ready={price !== "" && spares !== ""}
       pending={save.isPending}
       error={save.error}
       testId="pool-form"
@@ -196,6 +198,17 @@ function PoolDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
         checked={foreign === "ignore"}
         onChange={(event) => setForeign(event.currentTarget.checked ? "ignore" : "wait")}
       />
+      {pool.provider === null ? (
+        <NumberInput
+          label={t("pools.spares")}
+          description={t("pools.sparesHint")}
+          value={spares}
+          onChange={setSpares}
+          min={0}
+          max={64}
+          allowDecimal={false}
+        />
+      ) : null}
       <PoolWasteFields rule={waste} onChange={setWaste} />
     </FormDialog>
   );

@@ -199,6 +199,8 @@ export const settings = {
     isolation: "Isolation",
     ignoreForeign: "Share GPUs that are in use outside Muster",
     ignoreForeignHint: "Otherwise they get no trials until the other processes have ended.",
+    spares: "Spare nodes",
+    sparesHint: "Free nodes held for trainings that lose a node. Other trials do not start on them.",
     minIsolation: "Least isolation",
     minIsolationHint: "Trials are placed only on nodes of this level or a stronger one. Running trials continue.",
     level: { none: "Any", user: "Separate users", sandbox: "Sandbox" },

@@ -187,6 +187,8 @@ export const settings: Same<typeof english> = {
     isolation: "作业隔离",
     ignoreForeign: "共用正被 Muster 之外的进程使用的 GPU",
     ignoreForeignHint: "否则在那些进程结束之前，不会在这些 GPU 上放置试验。",
+    spares: "备用节点",
+    sparesHint: "空闲节点留给失去节点的训练，其他试验不会在其上启动。",
     minIsolation: "最低隔离级别",
     minIsolationHint: "试验只会放到达到或高于此级别的节点上。正在运行的试验继续运行。",
     level: { none: "不限", user: "独立用户", sandbox: "沙箱" },
