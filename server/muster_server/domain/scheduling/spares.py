@@ -65,7 +65,8 @@ class Spares:
     """The spares of one group in one pass: their slots are kept, as if they were promised."""
 
     def __init__(self, nodes: GroupNodes, promised: Ints | None = None) -> None:
-        """promised: `SlotTimes.promised`; None where nothing will be promised."""
+        """Create it without spares. promised: `SlotTimes.promised`; None where nothing will be
+        promised."""
         self.held: Shares[int] = {}
         """Node → slots kept there."""
         self._nodes = nodes

@@ -53,8 +53,8 @@ class QueuedTrial:
     """Slots of its last attempt, if that lost a node of a pool with spares: it may use spares for as
     many, and goes first in its priority. None: it did not."""
     is_returning: bool = False
-    """That attempt has just ended, so it cannot start yet: what it needs is reserved, and no reason is
-    worked out."""
+    """Whether that attempt has only just ended, so that it cannot start yet: what it needs is reserved,
+    and no reason is worked out."""
 
     @property
     def group(self) -> GroupKey:
