@@ -63,7 +63,7 @@ def test_a_project_is_made_and_its_quota_keeps_a_trial_waiting(
         client.wait(experiment["id"], timeout_s=60)
 
 
-OPEN = {"min_isolation": "none", "requires_containers": False, "allowed_images": []}
+OPEN = {"min_isolation": "none", "requires_containers": False, "allowed_images": [], "spares": 0}
 
 
 def test_the_price_of_a_pool_says_for_what_it_holds(
@@ -78,6 +78,7 @@ def test_the_price_of_a_pool_says_for_what_it_holds(
     page.get_by_role("option", name="Sandbox").click()
     form.get_by_label("Require containers").check()
     form.get_by_label("Allowed images").fill("ghcr.io/acme\ndocker.io/library")
+    form.get_by_label("Spare nodes").fill("1")
     with stack.client() as client:
         try:
             form.get_by_role("button", name="Save").click()
@@ -85,7 +86,7 @@ def test_the_price_of_a_pool_says_for_what_it_holds(
             expect(page.get_by_test_id("pools")).to_contain_text("2 nodes are weaker")
             (pool,) = [p for p in client.get("/pools")["items"] if p["name"] == "default"]
             assert (pool["price_per_slot_hour"], pool["min_isolation"]) == (1.75, "sandbox")
-            assert pool["requires_containers"]
+            assert (pool["requires_containers"], pool["spares"]) == (True, 1)
             assert pool["allowed_images"] == ["ghcr.io/acme", "docker.io/library"]
             expect(page.get_by_test_id("pools")).to_contain_text("images from 2 places")
         finally:
