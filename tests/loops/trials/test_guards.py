@@ -228,9 +228,21 @@ def test_restarting_elsewhere(controller, running, agent, fired, show):
     assert other.only().spec.resume_step == 2
 
 
-def test_only_the_node_that_holds_up_the_others_is_left(controller, agent, submit, fired, show):
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("metric: throughput/samples_per_s, below: 10", "throughput/samples_per_s 5 is below 10"),
+        (
+            "straggler: {share: 0.3, minutes: 0.1}",
+            "rank 1 has held up the others for 59% of the step over 0.1 min",
+        ),
+    ],
+)
+def test_only_the_node_that_holds_up_the_others_is_left(
+    controller, agent, submit, fired, show, condition, why, member_client
+):
     nodes = [agent(f"node-{no}", slots=1) for no in (1, 2, 3)]
-    guard = "{metric: throughput/samples_per_s, below: 10, action: restart_elsewhere}"
+    guard = f"{{{condition}, action: restart_elsewhere}}"
     experiment_id = submit(f"guards: [{guard}]\n", slots=2, nodes=2)
     controller.tick()
     members = [node for node in nodes if node.poll()]
@@ -245,8 +257,12 @@ def test_only_the_node_that_holds_up_the_others_is_left(controller, agent, submi
     controller.tick()
     for rank, (node, allocation_id) in enumerate(zip(members, ids, strict=True)):
         for name, value in (("time/step_ms", 100.0), ("comm/exposed_ms", 1.0 if rank else 60.0)):
-            record = values(*[value] * 5, name=name)
+            record = values(*[value] * 15, name=name)
             node.send(allocation_id, dataclasses.replace(record, rank=rank))
+        if not rank and "straggler" in condition:
+            # What the other rank measures has not come yet.
+            controller.tick()
+            assert fired(show(f"/experiments/{experiment_id}/trials")["items"][0]["id"]) == []
     members[0].send(ids[0], values(50.0, 5.0, name="throughput/samples_per_s"), saved(2))
     controller.tick()
     (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
@@ -254,7 +270,23 @@ def test_only_the_node_that_holds_up_the_others_is_left(controller, agent, submi
     late = members[1].name
     assert event["data"]["nodes"] == [late]
     assert event["message"].endswith(
-        f"It restarts without {late}, where rank 1 held up the others."
+        f"{why}. It restarts without {late}, where rank 1 held up the others."
+    )
+    reply = member_client.post(f"/api/v1/trials/{trial['id']}/guards:try", json={})
+    (tried,) = reply.json()["items"]
+    assert tried["text"].startswith(f"Would have acted at step {event['data']['step']:,}: {why}.")
+
+
+def test_what_one_worker_waits_for_is_not_guessed(controller, running, fired, member_client):
+    guard = "guards: [{straggler: {minutes: 0}, action: stop}]\n"
+    node, allocation_id, trial_id = running(guard)
+    for name in ("time/step_ms", "comm/exposed_ms"):
+        node.send(allocation_id, values(*[90.0] * 20, name=name))
+    controller.tick()
+    assert fired(trial_id) == []
+    reply = member_client.post(f"/api/v1/trials/{trial_id}/guards:try", json={})
+    assert reply.json()["items"][0]["text"] == (
+        "Cannot be judged: the trial has one worker, and nobody waits for it."
     )
 
 

@@ -42,6 +42,15 @@ def problems(guard):
             "{no_step_for_min: 5, metric: a, action: stop}",
             "guards[0].metric", "no_step_for_min", "keep one of them",
         ),
+        (
+            "{straggler: {}, no_step_for_min: 5, action: stop}",
+            "guards[0].straggler", "no_step_for_min", "keep one of them",
+        ),
+        (
+            "{straggler: {}, metric: a, action: stop}",
+            "guards[0].metric", "straggler", "keep one of them",
+        ),
+        ("{straggler: {share: 25}, action: stop}", "guards[0].straggler.share", "must be below 1", None),
         ("{metric: a, not_finite: true, at_step: 5, action: stop}", "guards[0].at_step", "needs", None),
         ("{metric: a, plateau: {min_change: 1}, action: stop}", "guards[0].plateau", "needs steps", None),
         (

@@ -11,11 +11,13 @@ from muster.document.guards import (
     GuardSection,
     PlateauSection,
     SpikeSection,
+    StragglerSection,
 )
 from muster_server.domain.guards.changes import change
 from muster_server.domain.guards.judging import (
     GuardState,
     GuardValue,
+    RankTimes,
     close_attempt,
     from_plain,
     judge,
@@ -39,6 +41,17 @@ def points(values, *, attempt_no=1, first=1, every=1, ms=1000):
 
 def steps(of, values, **where):
     return [firing.step for firing in judge(of, GuardState(), points(values, **where))[1]]
+
+
+def measured(late, *, ranks=3, ms=1000):
+    """One row a step and rank; late: step → the rank for which the others wait 40 of 100 ms."""
+    return [
+        GuardValue(
+            1, step, step * ms, 0.0,
+            tuple(RankTimes(r, 10.0 if who in (None, r) else 50.0, 100.0) for r in range(ranks)),
+        )
+        for step, who in late.items()
+    ]  # fmt: skip
 
 
 NAN = math.nan
@@ -99,6 +112,41 @@ class TestConditions:
         assert firing.reason == (
             "throughput/samples_per_s has been below 50% of its median 100 for 1 min, and is 40 now"
         )
+
+    def test_a_rank_that_holds_up_the_others(self):
+        of = GuardSection(
+            straggler=StragglerSection(share=0.2, minutes=1), action="notify", max_times=9
+        )
+        at = dict.fromkeys(range(1, 61), None) | dict.fromkeys(range(61, 181), 2)
+        state, firings = judge(of, GuardState(), measured(at))
+        # A second a step: the first stretch is even, and of the second all but its first step is not.
+        (firing,) = firings
+        assert (firing.step, firing.rank, firing.limit) == (121, 2, 0.2)
+        assert firing.reason == "rank 2 has held up the others for 40% of the step over 1 min"
+        assert firing.value == pytest.approx(0.4)
+        assert firing.before_step == 122
+        # It acts again when a stretch was even, and on whoever it is then.
+        at = dict.fromkeys(range(181, 301), None) | dict.fromkeys(range(301, 421), 0)
+        assert [f.rank for f in judge(of, state, measured(at))[1]] == [0]
+
+    def test_who_is_late_by_turns_holds_up_nobody_for_long(self):
+        of = GuardSection(straggler=StragglerSection(share=0.2, minutes=1), action="notify")
+        values = measured({step: step % 3 for step in range(1, 300)})
+        assert judge(of, GuardState(), values)[1] == []
+
+    def test_a_stretch_of_few_steps_is_not_judged(self):
+        of = GuardSection(straggler=StragglerSection(minutes=0), action="notify", max_times=9)
+        firings = judge(of, GuardState(), measured(dict.fromkeys(range(1, 30), 1)))[1]
+        assert [firing.step for firing in firings] == [11]
+
+    def test_a_row_of_many_steps_weighs_as_many(self):
+        of = GuardSection(straggler=StragglerSection(share=0.3, minutes=0), action="notify")
+        even = tuple(RankTimes(rank, 10.0, 100.0) for rank in (0, 1))
+        slow = (RankTimes(0, 90.0, 100.0), RankTimes(1, 10.0, 100.0))
+        values = [GuardValue(1, 1, 0, 0.0, even), GuardValue(1, 2, 0, 0.0, slow)]
+        assert judge(of, GuardState(), [*values, GuardValue(1, 12, 0, 0.0, even)])[1] == []
+        values = [GuardValue(1, 1, 0, 0.0, even), GuardValue(1, 10, 0, 0.0, slow)]
+        assert len(judge(of, GuardState(), [*values, GuardValue(1, 12, 0, 0.0, even)])[1]) == 1
 
     def test_silence(self):
         of = GuardSection(no_step_for_min=10, action="notify", max_times=2)
@@ -174,6 +222,7 @@ GUARDS = [
     guard(below=0.2, at_step=30, max_times=2),
     guard(below_median=BelowMedianSection(share=0.7, minutes=0.05), max_times=4),
     GuardSection(no_step_for_min=0.1, action="notify", max_times=4),
+    GuardSection(straggler=StragglerSection(share=0.1, minutes=0.1), action="notify", max_times=4),
 ]
 
 
@@ -187,7 +236,13 @@ def history(rng):
             time_ms += rng.choice([300, 1000, 9000])
             wild = rng.choice([NAN, math.inf, 9.0, -7.0, 0.1])
             value = wild if rng.random() < 0.1 else rng.gauss(1, 0.1)
-            found.append(GuardValue(attempt_no, step, time_ms, value))
+            # Rows of ranks do not end at the same steps, and one is late for a while.
+            ranks = tuple(
+                RankTimes(rank, rng.uniform(0, 20) if rank == attempt_no % 3 else 30.0, 100.0)
+                for rank in range(3)
+                if rng.random() < 0.7
+            )
+            found.append(GuardValue(attempt_no, step, time_ms, value, ranks))
     return found
 
 
@@ -250,6 +305,12 @@ class TestChanges:
             {"spike": SpikeSection(), "action": "stop"},
             "When train/loss exceeds 5 times the median of its last 50 normal values, stop the trial at "
             "once. It acts at most once.",
+        ),
+        (
+            {"metric": None, "straggler": StragglerSection(), "action": "restart_elsewhere"},
+            "When one worker holds up the others for 25% of the step over 10 min, restart the trial from "
+            "its newest checkpoint on other nodes. It acts at most once. If no other node fits, tell "
+            "people instead.",
         ),
     ],
 )

@@ -47,8 +47,18 @@ class BelowMedianSection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StragglerSection:
+    """A worker that the others wait for."""
+
+    share: Annotated[float, Bounds(gt=0, lt=1)] = 0.25
+    """Share of the step that the other workers spend waiting for it, on average."""
+    minutes: Annotated[float, Bounds(ge=0, le=10_080)] = 10.0
+    """Length of the stretch over which that is the average. A stretch has at least 10 steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GuardSection:
-    """A condition on a metric, or `no_step_for_min`, and what to do when it holds."""
+    """A condition on a metric, `no_step_for_min` or `straggler`, and what to do when it holds."""
 
     metric: Annotated[str, Bounds(min_length=1, max_length=200)] | None = None
     """Name of the metric (`train/loss`, `throughput/samples_per_s`), as reported by the lowest rank
@@ -69,8 +79,11 @@ class GuardSection:
     """The values have stayed below a share of their own median, for throughput."""
     no_step_for_min: Annotated[float, Bounds(ge=0.1, le=10_080)] | None = None
     """Minutes without a step while the trial runs. Longer than anything the training does between two
-    steps. The first step of an attempt may take at least 10 minutes from the start of its workers. This
-    or `metric`."""
+    steps. The first step of an attempt may take at least 10 minutes from the start of its workers.
+    Without `metric`."""
+    straggler: StragglerSection | None = None
+    """The workers wait for one of them. Judged where all workers measure their communication. Without
+    `metric`."""
     action: GuardAction
     """`notify`: an event and a notification. `stop`: end the trial at once. `checkpoint_and_stop`: end
     it with time for a last checkpoint. `rollback`: restart it from the newest checkpoint from before

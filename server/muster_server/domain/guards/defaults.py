@@ -9,11 +9,13 @@ from muster.document.guards import GUARDS_MAX, GuardSection
 
 CONDITIONS = ("not_finite", "spike", "plateau", "above", "below", "below_median")
 """Conditions on a metric."""
+ALONE = ("no_step_for_min", "straggler")
+"""Conditions that need no metric."""
 
 
 def conditions_of(guard: GuardSection) -> tuple[str, ...]:
-    """Return the names of the conditions on a metric that are given; one, if the guard is valid."""
-    return tuple(name for name in CONDITIONS if getattr(guard, name) not in (None, False))
+    """Return the names of the conditions that are given; one, if the guard is valid."""
+    return tuple(n for n in (*CONDITIONS, *ALONE) if getattr(guard, n) not in (None, False))
 
 
 def with_defaults(

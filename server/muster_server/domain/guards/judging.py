@@ -16,8 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from muster.document.guards import GuardSection
+from muster.document.guards import GuardSection, StragglerSection
+from muster_server.domain.insight.waiting import MIN_BUCKETS
 
+from .late import late_rank
 from .wording import number, percent
 
 REARM_AFTER = 5
@@ -35,6 +37,15 @@ LAST_STEP = 1 << 53
 """Later than any step."""
 
 
+class RankTimes(NamedTuple):
+    """What a rank has measured of the steps since its row before, as means per step."""
+
+    rank: int
+    exposed_ms: float
+    """Time in communication that nothing hides."""
+    step_ms: float
+
+
 class GuardValue(NamedTuple):
     """A value of a guard's metric."""
 
@@ -42,6 +53,19 @@ class GuardValue(NamedTuple):
     step: int
     time_ms: int
     value: float
+    ranks: tuple[RankTimes, ...] = ()
+    """For `straggler`: the rows that end at this step, in the order of ranks."""
+
+
+class RankSums(NamedTuple):
+    """Sums over a rank's steps in the stretch that `straggler` is reading."""
+
+    rank: int
+    step: int
+    """Last step that it has measured."""
+    num_steps: int = 0
+    exposed_ms: float = 0.0
+    step_ms: float = 0.0
 
 
 @dataclass(kw_only=True)
@@ -56,7 +80,8 @@ class GuardState:
     window: tuple[tuple[int, float], ...] = ()
     """(step, value) of the last normal values, for medians."""
     since_ms: int | None = None
-    """Since when all values have been too low; for `no_step_for_min`, when the last step was made."""
+    """Since when all values have been too low; for `no_step_for_min`, when the last step was made;
+    for `straggler`, the start of the stretch."""
     is_armed: bool = True
     num_normal: int = 0
     """Normal values in a row since it acted."""
@@ -69,6 +94,7 @@ class GuardState:
     half_mean: float | None = None
     """Mean of the half before."""
     num_values: int = 0
+    ranks: tuple[RankSums, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +111,8 @@ class Firing:
     before_step: int | None
     """Checkpoints below this step are from before the trouble: a later value was normal. None: none
     is known to be."""
+    rank: int | None = None
+    """The rank that the others wait for."""
 
 
 def judge(
@@ -139,6 +167,7 @@ def from_plain(plain: Sequence[Mapping[str, Any]], num: int) -> list[GuardState]
         given["window"] = tuple((int(step), value) for step, value in given.get("window", ()))
         if (half := given.get("half")) is not None:
             given["half"] = tuple(half)
+        given["ranks"] = tuple(RankSums(*sums) for sums in given.get("ranks", ()))
         states.append(GuardState(**given))
     return [*states, *(GuardState() for _ in range(num - len(states)))]
 
@@ -175,6 +204,9 @@ class _Verdict:
     reason: str = ""
     is_recent: bool = False
     """What holds is not a fault of the values before, so the newest checkpoint is as good as any."""
+    rank: int | None = None
+    value: float | None = None
+    """What was judged, where that is not the point's own value."""
 
 
 class _Fold:
@@ -204,7 +236,7 @@ class _Fold:
         if verdict.is_normal:
             state.normal_step = point.step
             state.num_normal += 1
-            needed = 1 if self._guard.plateau else REARM_AFTER
+            needed = 1 if self._guard.plateau or self._guard.straggler else REARM_AFTER
             state.is_armed = state.is_armed or state.num_normal >= needed
             return None
         state.num_normal = 0
@@ -218,10 +250,11 @@ class _Fold:
         return Firing(
             attempt_no=point.attempt_no,
             step=step,
-            value=point.value,
+            value=point.value if verdict.value is None else verdict.value,
             limit=verdict.limit,
             reason=verdict.reason,
             before_step=step + 1 if verdict.is_recent else state.normal_step,
+            rank=verdict.rank,
         )
 
     def _begin_attempt(self, first: GuardValue) -> None:
@@ -238,6 +271,7 @@ class _Fold:
         state.normal_step, state.fired_step = earlier(state.normal_step), earlier(state.fired_step)
         state.is_armed, state.num_normal = True, 0
         state.since_ms = state.half = state.half_mean = None
+        state.ranks = ()
         state.judged_at_step = state.judged_at_step and first.step > (at_step or 0)
 
     def _remember(self, point: GuardValue, value: float, most: int) -> None:
@@ -259,6 +293,8 @@ class _Fold:
         guard, value = self._guard, point.value
         if guard.no_step_for_min is not None:
             return self._judge_gap(point, guard.no_step_for_min)
+        if guard.straggler is not None:
+            return self._judge_straggler(point, guard.straggler)
         if guard.not_finite:
             if math.isfinite(value):
                 return _Verdict(True)
@@ -284,6 +320,42 @@ class _Fold:
         limit_min = _silence_limit(limit_min, is_starting=self._state.num_values == 1)
         quiet_min = (point.time_ms - before) / 60_000
         return _Verdict(quiet_min < limit_min, quiet_min)
+
+    def _judge_straggler(self, point: GuardValue, limit: StragglerSection) -> _Verdict | None:
+        """Judge stretches of time that follow each other. The first step of each rank is left out: what
+        begins there is not over all of it."""
+        state = self._state
+        sums = {one.rank: one for one in state.ranks}
+        for rank, exposed, step_ms in point.ranks:
+            if rank not in sums:
+                sums[rank] = RankSums(rank, point.step)
+                continue
+            _, before, num, *of = sums[rank]
+            n = point.step - before
+            more = (total + n * ms for total, ms in zip(of, (exposed, step_ms), strict=True))
+            sums[rank] = RankSums(rank, point.step, num + n, *more)
+        state.ranks = tuple(sums[rank] for rank in sorted(sums))
+        if not point.ranks or point.ranks[0].rank != state.ranks[0].rank:
+            return None  # Time is read on one clock.
+        state.since_ms = point.time_ms if state.since_ms is None else state.since_ms
+        is_over = point.time_ms - state.since_ms >= limit.minutes * 60_000
+        if not is_over or min(one.num_steps for one in state.ranks) < MIN_BUCKETS:
+            return None
+        late = late_rank(
+            {one.rank: one.exposed_ms / one.num_steps for one in state.ranks},
+            {one.rank: one.step_ms / one.num_steps for one in state.ranks},
+        )
+        state.since_ms = point.time_ms
+        state.ranks = tuple(RankSums(one.rank, one.step) for one in state.ranks)
+        if late is None:
+            return None
+        rank, share = late
+        reason = (
+            f"rank {rank} has held up the others for {percent(round(share, 3))} of the step over "
+            f"{number(limit.minutes)} min"
+        )
+        is_normal = not share > limit.share
+        return _Verdict(is_normal, limit.share, reason, is_recent=True, rank=rank, value=share)
 
     def _judge_spike(self, point: GuardValue, times: float, window: int) -> _Verdict:
         size = abs(point.value)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 
-from muster_server.domain.insight.waiting import MIN_SHARE_UNEXPLAINED
 
-
-def late_rank(exposed_ms: Mapping[int, float], step_ms: Mapping[int, float]) -> int | None:
-    """Return the rank that the others wait for; None if none stands out.
+def late_rank(
+    exposed_ms: Mapping[int, float], step_ms: Mapping[int, float]
+) -> tuple[int, float] | None:
+    """Return the rank that the others wait for most, and the share of their step for which they do;
+    None where there are no two ranks to compare.
 
     All ranks leave a collective at about the same time, so the one that came last was in it for the
     shortest. exposed_ms: time per step of each rank in communication that nothing hides. step_ms: of
@@ -22,4 +23,4 @@ def late_rank(exposed_ms: Mapping[int, float], step_ms: Mapping[int, float]) -> 
     waited = [
         (exposed_ms[rank] - exposed_ms[late]) / step_ms[rank] for rank in ranks if rank != late
     ]
-    return late if statistics.fmean(waited) >= MIN_SHARE_UNEXPLAINED else None
+    return late, statistics.fmean(waited)

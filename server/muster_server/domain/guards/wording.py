@@ -38,6 +38,12 @@ def _condition(guard: GuardSection) -> str:
     name = guard.metric
     if guard.no_step_for_min is not None:
         return f"there is no step for {number(guard.no_step_for_min)} min"
+    if guard.straggler is not None:
+        late = guard.straggler
+        return (
+            f"one worker holds up the others for {percent(late.share)} of the step over "
+            f"{number(late.minutes)} min"
+        )
     if guard.not_finite:
         return f"{name} is NaN or infinite"
     if guard.spike is not None:

@@ -12,7 +12,7 @@ from muster.document.codec import load
 from muster.document.common import Bounds
 from muster.document.guards import GUARDS_MAX, GuardSection
 from muster_server.domain.guards.changes import factor_of
-from muster_server.domain.guards.defaults import CONDITIONS, conditions_of
+from muster_server.domain.guards.defaults import ALONE, CONDITIONS, conditions_of
 from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import model_of
@@ -83,13 +83,15 @@ def check_guards(
 
 def _condition(guard: GuardSection, path: str) -> Iterator[FieldProblem]:
     given = conditions_of(guard)
-    if guard.no_step_for_min is not None:
+    alone = next((name for name in given if name in ALONE), None)
+    if alone is not None:
         others = (*(("metric",) if guard.metric is not None else ()), *given)
+        others = tuple(name for name in others if name != alone)
         if others:
-            message = Message("field.beside", other="no_step_for_min")
+            message = Message("field.beside", other=alone)
             yield FieldProblem(f"{path}.{others[0]}", message, "keep one of them")
     elif guard.metric is None:
-        hint = "add `metric: train/loss`, or `no_step_for_min: 10`"
+        hint = "add `metric: train/loss`, `no_step_for_min: 10` or `straggler: {}`"
         yield FieldProblem(f"{path}.metric", Message("field.missing"), hint)
     elif not given:
         hint = f"add one of {', '.join(CONDITIONS)}: `not_finite: true`"

@@ -19,12 +19,10 @@ from muster_server.schemas.validation_messages import unknown_name
 
 from ..core.lookup import get_trial
 from ..documents.guards import flat, read_guards
-from .guards import read_points
+from .guards import STEP_TIME, read_new, reads
 
 POINTS_PER_TRY = 100_000
 FIRINGS_SHOWN = 20
-STEP_TIME = "time/step_ms"
-"""Metric with a value for every step that is measured; the longest one takes its place without it."""
 
 
 def try_guards(session: Session, trial_id: int, body: TryGuardsIn) -> TryGuardsOut:
@@ -38,15 +36,22 @@ def try_guards(session: Session, trial_id: int, body: TryGuardsIn) -> TryGuardsO
         if problems:
             raise InvalidRequest("guards.invalid", "The guards are not valid.", fields=problems)
     series: dict[str, list[SeriesRecord]] = {}
-    names = [guard.metric or STEP_TIME for guard in guards]
-    for record in find_series(session, [trial_id], names=names):
+    names = {name for guard in guards for name in reads(guard) or (STEP_TIME,)}
+    for record in find_series(session, [trial_id], names=sorted(names)):
         series.setdefault(record.name, []).append(record)
     known = sorted(trial.summary or {})
-    if STEP_TIME in names and STEP_TIME not in series:
-        series[STEP_TIME] = _longest(find_series(session, [trial_id]))
+    if any(not reads(guard) for guard in guards):
+        # A value for every step that is measured; without one, the longest metric has its place.
+        series[""] = series.get(STEP_TIME) or _longest(find_series(session, [trial_id]))
     return TryGuardsOut(
         items=[
-            _try(session, no, guard, series.get(guard.metric or STEP_TIME, []), known)
+            _try(
+                session,
+                no,
+                guard,
+                [r for name in reads(guard) or ("",) for r in series.get(name, [])],
+                known,
+            )
             for no, guard in enumerate(guards, 1)
         ]
     )
@@ -65,7 +70,7 @@ def _longest(records: Sequence[SeriesRecord]) -> list[SeriesRecord]:
 def _try(
     session: Session, no: int, guard: GuardSection, records: list[SeriesRecord], known: list[str]
 ) -> GuardTrialOut:
-    found = read_points(session, records, GuardState(), POINTS_PER_TRY)
+    found = read_new(session, guard, records, GuardState(), POINTS_PER_TRY)
     points = found.points
     if guard.no_step_for_min is not None:
         points = _with_starts(session, records, points)
@@ -74,6 +79,8 @@ def _try(
         text = " ".join(_would_have(firing) for firing in firings[:FIRINGS_SHOWN])
     elif found.points:
         text = f"Would not have acted on {len(found.points):,} values."
+    elif guard.straggler is not None:
+        text = f"Cannot be judged: {found.missing}."
     elif guard.metric is None:
         text = "The trial has made no step that was measured or logged."
     else:

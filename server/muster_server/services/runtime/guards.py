@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import exists, select, update
+from sqlalchemy import exists, func, select, update
 from sqlalchemy.orm import Session, load_only
 
 from muster.document.guards import GuardAction, GuardSection
@@ -32,14 +32,17 @@ from muster_server.domain.guards.judging import (
     Firing,
     GuardState,
     GuardValue,
+    RankTimes,
     close_attempt,
     from_plain,
     to_plain,
 )
 from muster_server.domain.guards.late import late_rank
+from muster_server.domain.insight.waiting import MIN_SHARE_UNEXPLAINED
 from muster_server.domain.lifecycle.avoidance import avoid
 from muster_server.domain.lifecycle.avoidance import from_plain as avoided_from_plain
 from muster_server.domain.lifecycle.avoidance import to_plain as avoided_to_plain
+from muster_server.domain.messages import count
 from muster_server.domain.scheduling.nodes import could_hold
 from muster_server.domain.scheduling.resources import request_of
 from muster_server.domain.states import (
@@ -63,7 +66,7 @@ from ..scheduling.snapshot import load_nodes
 TRIALS_PER_PASS = 200
 LATE_STEPS = 20
 """Steps in which a rank must have held up the others for its node to be the one that is left out."""
-_EXPOSED, _STEP = "comm/exposed_ms", "time/step_ms"
+EXPOSED, STEP_TIME = "comm/exposed_ms", "time/step_ms"
 POINTS_PER_PASS = 10_000
 """Values of a guard that one pass judges; the rest is left to the next one."""
 
@@ -104,10 +107,10 @@ def load_new(
         .limit(TRIALS_PER_PASS)
     ).all()
     ids = [trial.id for trial, _ in rows]
-    names = {guard.metric for _, experiment in rows for guard in experiment.config.guards}
-    series: dict[tuple[int, str | None], list[SeriesRecord]] = {}
+    names = {name for _, found in rows for guard in found.config.guards for name in reads(guard)}
+    series: dict[tuple[int, str], list[SeriesRecord]] = {}
     if rows:
-        for record in find_series(session, ids, names=sorted(filter(None, names))):
+        for record in find_series(session, ids, names=sorted(names)):
             series.setdefault((record.trial_id, record.name), []).append(record)
     stored = {
         row.trial_id: row
@@ -119,16 +122,14 @@ def load_new(
         guards, row = experiment.config.guards, stored.get(trial.id)
         states = tuple(from_plain(row.states if row is not None else (), len(guards)))
         # Guards of one metric are mostly equally far.
-        read: dict[tuple[str | None, int, int], list[GuardValue]] = {}
+        read: dict[tuple[tuple[str, ...], int, int], list[GuardValue]] = {}
+        points = []
         for guard, state in zip(guards, states, strict=True):
-            key = guard.metric, state.attempt_no, state.step
+            key = reads(guard), state.attempt_no, state.step
             if key not in read:
-                records = series.get((trial.id, guard.metric), ())
-                read[key] = read_points(session, records, state, POINTS_PER_PASS).points
-        points = tuple(
-            read[guard.metric, state.attempt_no, state.step]
-            for guard, state in zip(guards, states, strict=True)
-        )
+                records = [r for name in reads(guard) for r in series.get((trial.id, name), ())]
+                read[key] = read_new(session, guard, records, state, POINTS_PER_PASS).points
+            points.append(read[key])
         is_timed = any(guard.no_step_for_min is not None for guard in guards)
         quiet = _quiet(session, trial, listening_since, now) if is_timed else None
         found.append(
@@ -138,7 +139,7 @@ def load_new(
                 version=row.version if row is not None else 0,
                 guards=guards,
                 states=states,
-                points=points,
+                points=tuple(points),
                 step=trial.step,
                 quiet_s=quiet.seconds if quiet is not None else None,
                 is_starting=quiet is not None and quiet.is_starting,
@@ -152,6 +153,101 @@ class StoredPoints:
     points: list[GuardValue] = field(default_factory=list)
     is_cut: bool = False
     """There are more."""
+    missing: str = ""
+    """Why nothing can be judged, as the end of a sentence."""
+
+
+def reads(guard: GuardSection) -> tuple[str, ...]:
+    """Return the names of the metrics that a guard is about; () for the time since the last step."""
+    if guard.straggler is not None:
+        return EXPOSED, STEP_TIME
+    return (guard.metric,) if guard.metric is not None else ()
+
+
+def read_new(
+    session: Session,
+    guard: GuardSection,
+    records: Sequence[SeriesRecord],
+    state: GuardState,
+    most: int,
+) -> StoredPoints:
+    """Return the next values of the metrics of a guard that it has not judged, `most` at most."""
+    read = _read_ranks if guard.straggler is not None else read_points
+    return read(session, records, state, most)
+
+
+def _read_ranks(
+    session: Session, records: Sequence[SeriesRecord], state: GuardState, most: int
+) -> StoredPoints:
+    """Return what the ranks have measured, attempt by attempt and step by step, up to the last step
+    that all of them have reported. An attempt of which a rank has measured nothing is left out."""
+    found = StoredPoints(missing="no worker has measured its communication")
+    attempts: dict[int, dict[int, dict[str, SeriesRecord]]] = {}
+    for record in records:
+        of = attempts.setdefault(record.attempt_no, {})
+        of.setdefault(record.rank, {})[record.name] = record
+    sizes = _world_sizes(session, records[0].trial_id) if records else {}
+    for no, of in sorted(attempts.items()):
+        if no < state.attempt_no:
+            continue
+        ranks = sorted(rank for rank, pair in of.items() if len(pair) == 2)
+        size = sizes.get(no, len(of))
+        if len(ranks) < size or size < 2:
+            found.missing = f"{len(ranks)} of {count(size, 'worker')} measured its communication"
+            if size < 2:
+                found.missing = "the trial has one worker, and nobody waits for it"
+            continue
+        pairs = [(rank, of[rank][EXPOSED], of[rank][STEP_TIME]) for rank in ranks]
+        # Of earlier attempts `last_step` is the last one that is shown.
+        last = STEP_MAX
+        if no == max(attempts):
+            last = min(record.last_step for _, *pair in pairs for record in pair)
+        position = state.step + 1 if no == state.attempt_no else 0
+        while position <= last:
+            room = max(most // len(ranks), 1) - len(found.points)
+            if room <= 0:
+                found.is_cut = True
+                return found
+            leading, end = next_points(session, CurveSegment(pairs[0][2], position, last), position)
+            if len(leading) > room:
+                end = int(leading.steps[room - 1])
+            found.points += _by_step(session, no, pairs, position, end)
+            position = end + 1
+    return found
+
+
+def _by_step(
+    session: Session,
+    attempt_no: int,
+    pairs: Sequence[tuple[int, SeriesRecord, SeriesRecord]],
+    first: int,
+    last: int,
+) -> list[GuardValue]:
+    segments = [CurveSegment(record, first, last) for _, *pair in pairs for record in pair]
+    loaded = loading.load(session, segments, [1] * len(segments))
+    series = [loading.entries_of(session, parts, 1) for parts in loaded]
+    rows: dict[int, list[tuple[int, RankTimes]]] = {}
+    for (rank, _, _), exposed, steps in zip(pairs, series[::2], series[1::2], strict=True):
+        exposed_ms = dict(zip(exposed["step"].tolist(), exposed["last"].tolist(), strict=True))
+        columns = (steps["step"].tolist(), steps["time_ms"].tolist(), steps["last"].tolist())
+        for step, time_ms, ms in zip(*columns, strict=True):
+            # Rows of steps whose communication was not recorded have no part of it.
+            if (of := exposed_ms.get(step)) is not None:
+                rows.setdefault(step, []).append((time_ms, RankTimes(rank, of, ms)))
+    return [
+        GuardValue(attempt_no, step, times[0][0], 0.0, tuple(one for _, one in times))
+        for step, times in sorted(rows.items())
+    ]
+
+
+def _world_sizes(session: Session, trial_id: int) -> dict[int, int]:
+    """Return the number of workers of each attempt of a trial."""
+    found = session.execute(
+        select(WorkerRow.attempt_no, func.max(WorkerRow.world_size).label("size"))
+        .where(WorkerRow.trial_id == trial_id)
+        .group_by(WorkerRow.attempt_no)
+    )
+    return {row.attempt_no: row.size for row in found}
 
 
 def read_points(
@@ -302,7 +398,7 @@ def _act(
             act(), "No checkpoint from before the trouble exists."
         )
     if action == "restart_elsewhere":
-        return _restart_elsewhere(session, trial, experiment, reason, now) or _instead(
+        return _restart_elsewhere(session, trial, experiment, firing, reason, now) or _instead(
             act(), "No other node can run it."
         )
     desired = "kill" if action == "stop" else "stop"
@@ -349,11 +445,17 @@ def _roll_back(
 
 
 def _restart_elsewhere(
-    session: Session, trial: TrialRow, experiment: ExperimentRow, reason: str, now: dt.datetime
+    session: Session,
+    trial: TrialRow,
+    experiment: ExperimentRow,
+    firing: Firing,
+    reason: str,
+    now: dt.datetime,
 ) -> _Effect | None:
     """Let the trial start again without the node of the rank that the others wait for, or without all
     nodes of its attempt if none is known; None if no others fit."""
-    late = _late_worker(session, trial)
+    is_current = firing.attempt_no == trial.attempt_no
+    late = _late_worker(session, trial, firing.rank if is_current else None)
     here = (
         {late.node_name}
         if late is not None
@@ -381,18 +483,23 @@ def _restart_elsewhere(
     return _Effect(says, ends_attempt=True, data={"nodes": sorted(here)})
 
 
-def _late_worker(session: Session, trial: TrialRow) -> WorkerRow | None:
-    """Return the worker that the others have waited for in the last steps; None if none stands out."""
+def _late_worker(session: Session, trial: TrialRow, rank: int | None) -> WorkerRow | None:
+    """Return the worker of a rank; None: of the one that the others have waited for in the last steps,
+    if one stands out."""
     no = trial.attempt_no
-    records = find_series(session, [trial.id], attempt_no=no, names=[_EXPOSED, _STEP])
-    segments = [CurveSegment(r, r.last_step - LATE_STEPS, STEP_MAX) for r in records]
-    loaded = loading.load(session, segments, [1] * len(segments))
-    ms: dict[str, dict[int, float]] = {_EXPOSED: {}, _STEP: {}}
-    for record, parts in zip(records, loaded, strict=True):
-        values = loading.entries_of(session, parts, 1)["last"]
-        if len(values):
-            ms[record.name][record.rank] = float(values.mean())
-    rank = late_rank(ms[_EXPOSED], ms[_STEP])
+    if rank is None:
+        records = find_series(session, [trial.id], attempt_no=no, names=[EXPOSED, STEP_TIME])
+        segments = [CurveSegment(r, r.last_step - LATE_STEPS, STEP_MAX) for r in records]
+        loaded = loading.load(session, segments, [1] * len(segments))
+        ms: dict[str, dict[int, float]] = {EXPOSED: {}, STEP_TIME: {}}
+        for record, parts in zip(records, loaded, strict=True):
+            values = loading.entries_of(session, parts, 1)["last"]
+            if len(values):
+                ms[record.name][record.rank] = float(values.mean())
+        found = late_rank(ms[EXPOSED], ms[STEP_TIME])
+        if found is None or found[1] < MIN_SHARE_UNEXPLAINED:
+            return None
+        rank, _ = found
     return session.scalar(
         select(WorkerRow).where(
             WorkerRow.trial_id == trial.id, WorkerRow.attempt_no == no, WorkerRow.rank == rank
