@@ -24,6 +24,7 @@ MADE_UP = {
 NOT_IN_A_BROWSER = ("agent.", "cli.", "client.", "local.")
 """These are said to agents and to who types commands."""
 COMPOSED = {
+    "guard.fired": {"why"},
     "pending.after": {"experiments"},
     "pending.coming_free": {"givers"},
     "pending.files": {"nodes"},

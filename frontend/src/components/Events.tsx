@@ -3,6 +3,7 @@ import type { InfiniteData, UseInfiniteQueryResult } from "@tanstack/react-query
 import { useTranslation } from "react-i18next";
 
 import type { EventItem } from "../api/queries";
+import { messageParts, type Part } from "../i18n/server";
 import { Empty, LoadMore } from "./basics";
 import { QueryView } from "./QueryView";
 import { Message } from "./text/Message";
@@ -34,7 +35,9 @@ export function Events({
                     <Stamp at={event.at} />
                     <Icon size={14} aria-label={t(`events.level.${event.level}`)} />
                     <div title={event.type}>
-                      <Message kind="events" code={event.type} text={inWords(i18n, event.message || event.type)} />
+                      {messageParts(event.data["parts"] as Part[] | undefined) ?? (
+                        <Message kind="events" code={event.type} text={inWords(i18n, event.message || event.type)} />
+                      )}
                     </div>
                   </li>
                 );

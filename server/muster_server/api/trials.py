@@ -250,9 +250,16 @@ def list_tracked_runs(
 
 @router.get("/trials/{trial_id}/events")
 def list_trial_events(
-    trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+    trial_id: Id,
+    db: Db,
+    type: Annotated[str | None, Query(max_length=64)] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
 ) -> Page[EventOut]:
-    """List the events of a trial, newest first."""
+    """List the events of a trial, newest first. type: only events of this type, such as `guard.fired`."""
+    about = EventRow.trial_id == trial_id
+    if type is not None:
+        about &= EventRow.type == type
     with db.read() as session:
         lookup.get_trial(session, trial_id)
-        return list_events(session, EventRow.trial_id == trial_id, cursor=cursor, limit=limit)
+        return list_events(session, about, cursor=cursor, limit=limit)

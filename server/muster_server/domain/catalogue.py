@@ -428,6 +428,30 @@ SENTENCES: Mapping[str, str] = {
     "continuation.other_order": (
         "Not known: the samples of attempt {no:#} came in another order ({order}; before: {before})."
     ),
+    # What a guard has seen and done.
+    "guard.fired": "Guard {guard} acted at step {step}: {why}.",
+    "guard.nan": "{metric} is NaN",
+    "guard.infinite": "{metric} is infinite",
+    "guard.silent": "there has been no step for {minutes} min",
+    "guard.straggler": "rank {rank:#} has held up the others for {share} of the step over {minutes} min",
+    "guard.spike": "{metric} {value} is {times} times the median of {num:value}",
+    "guard.below_median": (
+        "{metric} has been below {share} of its median {median} for {minutes} min, and is {value} now"
+    ),
+    "guard.plateau_steps": "{metric} has changed by {change} within {length:step}, less than {limit}",
+    "guard.plateau_values": "{metric} has changed by {change} within {length:value}, less than {limit}",
+    "guard.above": "{metric} {value} is above {limit}",
+    "guard.below": "{metric} {value} is below {limit}",
+    "guard.ending": "The attempt is already ending.",
+    "guard.leaving": "The trial is already being stopped or paused.",
+    "guard.stopped": "The trial is stopped.",
+    "guard.no_checkpoint": "No checkpoint from before the trouble exists.",
+    "guard.no_node": "No other node can run it.",
+    "guard.goes_back": "It goes back to the checkpoint of step {step}.",
+    "guard.goes_to_source": "It goes back to the checkpoint that it was forked from.",
+    "guard.changed": "{name} is {new} instead of {old}.",
+    "guard.leaves": "It restarts without {nodes}.",
+    "guard.leaves_late": "It restarts without {nodes}, where rank {rank:#} held up the others.",
     "goodput.lost": "{pct}% of the slot time moved no training forward.",
     "goodput.nothing_lost": "{pct}% of the slot time was lost.",
     "goodput.unmeasured": (

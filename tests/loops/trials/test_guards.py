@@ -58,8 +58,7 @@ def running(controller, agent, submit, show):
 @pytest.fixture
 def fired(show):
     def get(trial_id):
-        found = show(f"/trials/{trial_id}/events")["items"]
-        return [e for e in found if e["type"] == "guard.fired"]
+        return show(f"/trials/{trial_id}/events?type=guard.fired")["items"]
 
     return get
 
@@ -82,9 +81,12 @@ def test_a_loss_that_is_not_finite_takes_the_trial_back(controller, running, sho
     (event,) = fired(trial_id)
     # The checkpoint of step 3 may hold what the loss of step 4 showed.
     assert event["message"] == (
-        "Guard 1 acted at step 4: train/loss is NaN. It goes back to the checkpoint of step 2, with "
-        "lr 0.05 instead of 0.1."
+        "Guard 1 acted at step 4: train/loss is NaN. It goes back to the checkpoint of step 2. lr is 0.05 "
+        "instead of 0.1."
     )
+    assert [part["code"] for part in event["data"].pop("parts")] == [
+        "guard.fired", "guard.nan", "guard.goes_back", "guard.changed",
+    ]  # fmt: skip
     assert event["data"] == {
         "guard": 1, "step": 4, "value": "NaN", "limit": None, "action": "rollback",
         "checkpoint_step": 2, "changed": {"lr": [0.1, 0.05]},
@@ -330,9 +332,9 @@ def test_what_a_user_has_stopped_is_left_alone(controller, running, fired, membe
     node.send(allocation_id, values(1.0, 0.9, 0.8), saved(1), values("NaN", first=4))
     assert member_client.post(f"/api/v1/trials/{trial_id}:stop").status_code == 202
     controller.tick()
-    assert [e["message"].endswith("It is to stop or pause already.") for e in fired(trial_id)] == [
-        True
-    ]
+    assert [
+        e["message"].endswith("is already being stopped or paused.") for e in fired(trial_id)
+    ] == [True]
     end_attempt(controller, node, allocation_id)
     assert show(f"/trials/{trial_id}")["state"] == "CANCELED"
 

@@ -61,7 +61,7 @@ class TestConditions:
     def test_the_first_value_that_is_not_finite(self):
         of = guard(not_finite=True)
         (firing,) = judge(of, GuardState(), points([1, 0.9, NAN, NAN, math.inf]))[1]
-        assert (firing.step, firing.reason) == (3, "train/loss is NaN")
+        assert (firing.step, firing.reason.english) == (3, "train/loss is NaN")
         # The value of step 2 was normal, so what was saved below it is.
         assert firing.before_step == 2
 
@@ -70,7 +70,7 @@ class TestConditions:
         values = [2.0] * 8 + [9.9, 13.2, 14.0] + [2.0] * 3
         (firing,) = judge(of, GuardState(), points(values))[1]
         assert firing.step == 10
-        assert firing.reason == "train/loss 13.2 is 6.6 times the median of 9 values"
+        assert firing.reason.english == "train/loss 13.2 is 6.6 times the median of 9 values"
         assert firing.limit == 10.0
         assert firing.before_step == 9
 
@@ -109,7 +109,7 @@ class TestConditions:
         (firing,) = judge(of, GuardState(), points(slow, ms=10_000))[1]
         # Ten seconds a value: it was slow from step 27 on.
         assert firing.step == 33
-        assert firing.reason == (
+        assert firing.reason.english == (
             "throughput/samples_per_s has been below 50% of its median 100 for 1 min, and is 40 now"
         )
 
@@ -122,7 +122,9 @@ class TestConditions:
         # A second a step: the first stretch is even, and of the second all but its first step is not.
         (firing,) = firings
         assert (firing.step, firing.rank, firing.limit) == (121, 2, 0.2)
-        assert firing.reason == "rank 2 has held up the others for 40% of the step over 1 min"
+        assert (
+            firing.reason.english == "rank 2 has held up the others for 40% of the step over 1 min"
+        )
         assert firing.value == pytest.approx(0.4)
         assert firing.before_step == 122
         # It acts again when a stretch was even, and on whoever it is then.
@@ -153,9 +155,9 @@ class TestConditions:
         state, firing = judge_silence(of, GuardState(), attempt_no=1, step=7, quiet_s=599)
         assert firing is None
         state, firing = judge_silence(of, state, attempt_no=1, step=7, quiet_s=600)
-        assert (firing.step, firing.reason) == (7, "there has been no step for 10 min")
+        assert (firing.step, firing.reason.english) == (7, "there has been no step for 10 min")
         _, later = judge_silence(of, GuardState(), attempt_no=1, step=7, quiet_s=613.7)
-        assert later.reason == "there has been no step for 10.2 min"
+        assert later.reason.english == "there has been no step for 10.2 min"
         state, firing = judge_silence(of, state, attempt_no=1, step=7, quiet_s=900)
         assert firing is None
         state, firing = judge_silence(of, state, attempt_no=2, step=7, quiet_s=700)

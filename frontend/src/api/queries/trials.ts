@@ -215,6 +215,21 @@ export const trialEvents = (id: number) =>
     getNextPageParam: (page) => page.next ?? undefined,
   });
 
+/** Steps at which the trial's guards have acted. */
+export const trialGuardSteps = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "events", "guards"],
+    queryFn: async ({ signal }) => {
+      const page = await unwrap(
+        client.GET("/api/v1/trials/{trial_id}/events", {
+          params: { path: { trial_id: id }, query: { type: "guard.fired", limit: 200 } },
+          signal,
+        }),
+      );
+      return [...new Set(page.items.map((item) => Number(item.data["step"])))].toSorted((a, b) => a - b);
+    },
+  });
+
 /** Names and ranks, and those series that hold NaN or infinities. */
 export const trialMetrics = (id: number) =>
   queryOptions({

@@ -26,6 +26,8 @@ export interface Source {
   restarts?: () => number[];
   /** Steps with a checkpoint. */
   checkpoints?: () => number[];
+  /** Steps at which a guard has acted. */
+  guards?: () => number[];
   /** Budgets of rungs, in units of the x axis. */
   rungs?: () => number[];
   /** The window, in units of the x axis. */

@@ -11,7 +11,7 @@ import { wallTick } from "./ticks";
 export interface Mark {
   /** In units of the x axis. */
   at: number;
-  kind: "restart" | "checkpoint" | "rung";
+  kind: "restart" | "checkpoint" | "guard" | "rung";
   /** Written at the top of a rung. */
   text?: string;
 }
@@ -248,7 +248,7 @@ function drawNonFinite(u: uPlot, { lines, laid }: { lines: Line[]; laid: Laid | 
   ctx.restore();
 }
 
-/** Restarts as dashed lines from top to bottom, checkpoints as ticks with a diamond on the axis. */
+/** Restarts as dashed lines from top to bottom, guards as red ones, checkpoints as ticks with a diamond on the axis. */
 function drawMarks(u: uPlot, marks: readonly Mark[], palette: Palette): void {
   const { ctx, bbox } = u;
   const ratio = uPlot.pxRatio;
@@ -276,6 +276,14 @@ function drawMarks(u: uPlot, marks: readonly Mark[], palette: Palette): void {
       ctx.lineTo(at, bbox.top + bbox.height);
       ctx.stroke();
       ctx.fillText("↻", at + 3 * ratio, bbox.top + 10 * ratio);
+    } else if (mark.kind === "guard") {
+      ctx.save();
+      ctx.strokeStyle = ctx.fillStyle = palette.bad;
+      ctx.moveTo(at, bbox.top);
+      ctx.lineTo(at, bbox.top + bbox.height);
+      ctx.stroke();
+      ctx.fillText("!", at + 3 * ratio, bbox.top + 20 * ratio);
+      ctx.restore();
     } else {
       const bottom = bbox.top + bbox.height;
       const size = 3.5 * ratio;

@@ -117,7 +117,7 @@ export function useSeriesPlot(parts: ChartParts, wanted: Wanted) {
   return { plot, note, xName, zoomTo, speak };
 }
 
-/** Restarts and checkpoints where they stand on this axis, by the first line. */
+/** Restarts, checkpoints and what guards did where they stand on this axis, by the first line. */
 function marksOf(source: Source, { lines, laid, x, zone }: Shown): Mark[] {
   const place = (step: number): number | null =>
     x === "step" ? step : lines[0] && laid?.xs[0] ? placeOf(step, lines[0].columns, laid.xs[0]) : null;
@@ -128,7 +128,8 @@ function marksOf(source: Source, { lines, laid, x, zone }: Shown): Mark[] {
     });
   const text = (at: number, kind: XKind): string => (kind === "seconds" ? xText(kind, at, zone) : format.num(at));
   const rungs = (source.rungs?.() ?? []).map((at): Mark => ({ at, kind: "rung", text: text(at, x) }));
-  return [...rungs, ...of(source.checkpoints?.(), "checkpoint"), ...of(source.restarts?.(), "restart")];
+  const saved = of(source.checkpoints?.(), "checkpoint");
+  return [...rungs, ...saved, ...of(source.restarts?.(), "restart"), ...of(source.guards?.(), "guard")];
 }
 
 /** What tests read of a canvas. */

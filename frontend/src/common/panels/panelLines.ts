@@ -74,6 +74,7 @@ function joined(all: readonly Source[]): Omit<Source, "lines"> {
     subscribe: (listener) => subscribeAll(all, listener),
     restarts: () => first?.restarts?.() ?? [],
     checkpoints: () => first?.checkpoints?.() ?? [],
+    guards: () => first?.guards?.() ?? [],
     range: () => first?.range?.() ?? {},
     error: () => all.find((one) => one.error?.())?.error?.() ?? null,
     ready: () => all.every((one) => one.ready()),

@@ -9,6 +9,7 @@ import {
   trackedRuns,
   type TrialDetail,
   trialCheckpointSteps,
+  trialGuardSteps,
   trialMetrics,
   wholeTrial,
 } from "../../api/queries";
@@ -78,9 +79,12 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
   const { labels, first } = useRuns(trial);
   const specs = useMemo(() => chartsOf(namesKey.split("\n"), labels), [namesKey, labels]);
   const saved = useQuery(trialCheckpointSteps(trial.id)).data;
+  const about = useQuery(experiment(trial.experiment_id)).data;
+  const hasGuards = ((about?.config["guards"] as unknown[] | undefined) ?? []).length > 0;
+  const acted = useQuery({ ...trialGuardSteps(trial.id), enabled: hasGuards }).data ?? [];
   // Read when drawing: neither a checkpoint nor a zoom makes a new source.
-  const around = useRef<Beside>({ search, checkpoints: [] });
-  around.current = { search, checkpoints: saved?.steps ?? [], growing };
+  const around = useRef<Beside>({ search, checkpoints: [], guards: [] });
+  around.current = { search, checkpoints: saved?.steps ?? [], guards: acted, growing };
   // Known only after the points: they are told to be drawn again.
   const hasGrowing = growing !== undefined;
   const many = selected.length > 1;
@@ -98,7 +102,6 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
     const tiles = ofChart.map((name, i) => singleValue(whole, name, words[i] ?? splitRun(name, labels).run, at));
     return tiles.includes(null) ? null : tiles.filter((tile) => tile !== null);
   };
-  const about = useQuery(experiment(trial.experiment_id)).data;
   const { smoothing, command } = useLook(search, set);
   const runs = [{ id: trial.id, name: trial.experiment_name, isRunning: !isTerminal(trial.state) }];
   const page: Around = { names, search, set, smoothing, want, source, runs };
@@ -137,6 +140,9 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
         onCommand={(what) => command("", what)}
         content={{ specs, ...fileOf(t, whole ?? trial) }}
       />
+      {acted.length > 0 ? (
+        <p className="dim">{t("metrics.guardsActed", { steps: acted.map((step) => format.count(step)).join(", ") })}</p>
+      ) : null}
       {saved?.isCut ? <p className="dim">{t("metrics.checkpointsCut", { n: saved.steps.length })}</p> : null}
       <ChartGrid specs={specs} search={search} set={set} want={want} source={source} single={single} />
     </>
@@ -213,6 +219,7 @@ function wantAll(store: SeriesStore, names: string[]): () => void {
 interface Beside {
   search: ChartSearch;
   checkpoints: number[];
+  guards: number[];
   /** Epochs or samples by step, when they are the x axis. */
   growing?: Growing;
 }
@@ -271,6 +278,7 @@ export function trialSource(
     subscribe: (listener) => store.subscribe(listener, names),
     restarts: () => store.restarts(names),
     checkpoints: () => around?.().checkpoints ?? [],
+    guards: () => around?.().guards ?? [],
     range: () => {
       const search = around?.().search;
       return search ? { from: search.from, to: search.to } : store.getRange();

@@ -32,6 +32,7 @@ export const charts = {
     group_other: "{{n}} charts",
     zoomed: "{{from}} to {{to}}",
     zoomHint: "Drag to zoom, double-click to reset.",
+    guardsActed: "Guards acted at step {{steps}} (red line). The Events tab says what they did.",
     checkpointsCut: "Only the latest {{n}} checkpoints are marked.",
     waiting: "Waiting for the first step",
     none: "This trial reported no metrics",

@@ -27,6 +27,7 @@ export const charts: Same<typeof english> = {
     group_other: "{{n}} 张图",
     zoomed: "{{from}} 到 {{to}}",
     zoomHint: "在图上拖动可放大，双击复位。",
+    guardsActed: "守护规则在第 {{steps}} 步触发（红线）。“事件”页说明了其动作。",
     checkpointsCut: "只标出最新的 {{n}} 个检查点。",
     waiting: "正在等待第一步",
     none: "此试验没有上报指标",

@@ -42,7 +42,7 @@ class GuardDecision:
 
     @property
     def reason(self) -> str:
-        said = (f"guard {no + 1}: {firing.reason}" for no, firing in self.firings)
+        said = (f"guard {no + 1}: {firing.reason.english}" for no, firing in self.firings)
         return "; ".join(said) or "its values are normal"
 
 

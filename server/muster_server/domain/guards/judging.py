@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from muster.document.guards import GuardSection, StragglerSection
 from muster_server.domain.insight.waiting import MIN_BUCKETS
+from muster_server.domain.messages import Message
 
 from .late import late_rank
 from .wording import number, percent
@@ -106,7 +107,7 @@ class Firing:
     value: float
     limit: float | None
     """What the value was compared with."""
-    reason: str
+    reason: Message
     """One sentence without its full stop."""
     before_step: int | None
     """Checkpoints below this step are from before the trouble: a later value was normal. None: none
@@ -192,7 +193,7 @@ def _silence(guard: GuardSection, attempt_no: int, step: int, quiet_s: float) ->
         step=step,
         value=quiet_s / 60,
         limit=guard.no_step_for_min,
-        reason=f"there has been no step for {number(round(quiet_s / 60, 1))} min",
+        reason=Message("guard.silent", minutes=number(round(quiet_s / 60, 1))),
         before_step=step + 1,
     )
 
@@ -201,7 +202,8 @@ def _silence(guard: GuardSection, attempt_no: int, step: int, quiet_s: float) ->
 class _Verdict:
     is_normal: bool
     limit: float | None = None
-    reason: str = ""
+    reason: Message | None = None
+    """None where it is normal, or there was a gap between two steps."""
     is_recent: bool = False
     """What holds is not a fault of the values before, so the newest checkpoint is as good as any."""
     rank: int | None = None
@@ -214,6 +216,7 @@ class _Fold:
 
     def __init__(self, guard: GuardSection, state: GuardState) -> None:
         self._guard = guard
+        self._name = guard.metric or ""
         self._state = dataclasses.replace(state)
         self._steps = [step for step, _ in state.window]
         self._values = [value for _, value in state.window]
@@ -245,7 +248,7 @@ class _Fold:
         if not _may_fire(self._guard, state, step):
             return None
         _note_fired(state, step)
-        if is_gap:
+        if verdict.reason is None:
             return _silence(self._guard, point.attempt_no, step, (verdict.limit or 0.0) * 60)
         return Firing(
             attempt_no=point.attempt_no,
@@ -298,7 +301,10 @@ class _Fold:
         if guard.not_finite:
             if math.isfinite(value):
                 return _Verdict(True)
-            return _Verdict(False, None, f"{guard.metric} is {number(value)}")
+            reason = Message(
+                "guard.nan" if math.isnan(value) else "guard.infinite", metric=self._name
+            )
+            return _Verdict(False, None, reason)
         if math.isnan(value):
             return None
         if guard.spike is not None:
@@ -350,9 +356,11 @@ class _Fold:
         if late is None:
             return None
         rank, share = late
-        reason = (
-            f"rank {rank} has held up the others for {percent(round(share, 3))} of the step over "
-            f"{number(limit.minutes)} min"
+        reason = Message(
+            "guard.straggler",
+            rank=rank,
+            share=percent(round(share, 3)),
+            minutes=number(limit.minutes),
         )
         is_normal = not share > limit.share
         return _Verdict(is_normal, limit.share, reason, is_recent=True, rank=rank, value=share)
@@ -361,9 +369,12 @@ class _Fold:
         size = abs(point.value)
         median = self._median() if 2 * len(self._values) >= window else 0.0
         if median > 0 and size > times * median:
-            reason = (
-                f"{self._guard.metric} {number(point.value)} is {number(size / median)} times the "
-                f"median of {len(self._values)} values"
+            reason = Message(
+                "guard.spike",
+                metric=self._name,
+                value=number(point.value),
+                times=number(size / median),
+                num=len(self._values),
             )
             return _Verdict(False, times * median, reason)
         if math.isfinite(size):
@@ -384,9 +395,13 @@ class _Fold:
         self._state.since_ms = since
         if point.time_ms - since < below.minutes * 60_000:
             return None
-        reason = (
-            f"{self._guard.metric} has been below {percent(below.share)} of its median "
-            f"{number(median)} for {number(below.minutes)} min, and is {number(point.value)} now"
+        reason = Message(
+            "guard.below_median",
+            metric=self._name,
+            share=percent(below.share),
+            median=number(median),
+            minutes=number(below.minutes),
+            value=number(point.value),
         )
         return _Verdict(False, limit, reason, is_recent=True)
 
@@ -397,9 +412,9 @@ class _Fold:
         if abs(point.value) >= SUMMABLE:
             return None
         place = self._state.num_values
-        length, unit = (plateau.values or 0, "values")
+        length = plateau.values or 0
         if plateau.steps is not None:
-            place, length, unit = point.step, plateau.steps, "steps"
+            place, length = point.step, plateau.steps
         half = max(length // 2, 1)
         self._state.num_values = self._state.num_values + 1
         first, num, total = self._state.half or (place, 0, 0.0)
@@ -408,9 +423,12 @@ class _Fold:
             mean, before = total / num, self._state.half_mean
             if before is not None:
                 change = abs(mean - before)
-                reason = (
-                    f"{self._guard.metric} has changed by {number(change)} within {length:,} {unit}, "
-                    f"less than {number(plateau.min_change)}"
+                reason = Message(
+                    "guard.plateau_steps" if plateau.steps is not None else "guard.plateau_values",
+                    metric=self._name,
+                    change=number(change),
+                    length=length,
+                    limit=number(plateau.min_change),
                 )
                 is_normal = change >= plateau.min_change
                 verdict = _Verdict(is_normal, plateau.min_change, reason, is_recent=True)
@@ -425,11 +443,14 @@ class _Fold:
             if point.step < guard.at_step or self._state.judged_at_step:
                 return None
             self._state.judged_at_step = True
-        name, at = guard.metric, guard.at_step is not None
-        if guard.above is not None and value > guard.above:
-            reason = f"{name} {number(value)} is above {number(guard.above)}"
-            return _Verdict(False, guard.above, reason, is_recent=at)
-        if guard.below is not None and value < guard.below:
-            reason = f"{name} {number(value)} is below {number(guard.below)}"
-            return _Verdict(False, guard.below, reason, is_recent=at)
-        return _Verdict(True)
+        is_above = guard.above is not None and value > guard.above
+        limit = guard.above if is_above else guard.below
+        if limit is None or not (is_above or value < limit):
+            return _Verdict(True)
+        reason = Message(
+            "guard.above" if is_above else "guard.below",
+            metric=self._name,
+            value=number(value),
+            limit=number(limit),
+        )
+        return _Verdict(False, limit, reason, is_recent=guard.at_step is not None)

@@ -9,6 +9,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import EventRow
+from muster_server.domain.messages import AnyMessage, english, parts
 from muster_server.domain.notifications.kinds import kind_of
 
 from .outbox import notify
@@ -23,7 +24,7 @@ Level = Literal["info", "warning", "error"]
 def add_event(
     session: Session,
     type: str,
-    message: str,
+    message: AnyMessage | str,
     *,
     now: dt.datetime,
     level: Level = "info",
@@ -35,14 +36,17 @@ def add_event(
     data: dict[str, Any] | None = None,
 ) -> None:
     """Append one event, and notify those whose rules match it. `type` is stable ("trial.state"); a
-    long message is cut."""
+    long message is cut. The parts of one that can be translated are in the data."""
+    text = english(message)[:MAX_MESSAGE_CHARS]
+    if said := parts(message):
+        data = {**(data or {}), "parts": list(said)}
     session.connection().execute(
         _ADD,
         {
             "at": now,
             "level": level,
             "type": type,
-            "message": message[:MAX_MESSAGE_CHARS],
+            "message": text,
             "experiment_id": experiment_id,
             "trial_id": trial_id,
             "attempt_no": attempt_no,
@@ -56,7 +60,7 @@ def add_event(
         notify(
             session,
             kind,
-            message[:MAX_MESSAGE_CHARS],
+            text,
             now=now,
             level=level,
             experiment_id=experiment_id,

@@ -122,4 +122,4 @@ def _with_starts(
 
 
 def _would_have(firing: Firing) -> str:
-    return f"Would have acted at step {firing.step:,}: {firing.reason}."
+    return f"Would have acted at step {firing.step:,}: {firing.reason.english}."

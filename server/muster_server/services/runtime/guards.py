@@ -42,7 +42,7 @@ from muster_server.domain.insight.waiting import MIN_SHARE_UNEXPLAINED
 from muster_server.domain.lifecycle.avoidance import avoid
 from muster_server.domain.lifecycle.avoidance import from_plain as avoided_from_plain
 from muster_server.domain.lifecycle.avoidance import to_plain as avoided_to_plain
-from muster_server.domain.messages import count
+from muster_server.domain.messages import Message, count, sentences
 from muster_server.domain.scheduling.nodes import could_hold
 from muster_server.domain.scheduling.resources import request_of
 from muster_server.domain.states import (
@@ -315,8 +315,8 @@ def _quiet(
 
 @dataclass(frozen=True)
 class _Effect:
-    says: str
-    """What is done, in one sentence."""
+    says: tuple[Message, ...] = ()
+    """What is done, in sentences."""
     ends_attempt: bool = False
     data: dict[str, Any] = field(default_factory=dict)
 
@@ -334,18 +334,18 @@ def carry_out(session: Session, decision: GuardDecision, *, now: dt.datetime) ->
     is_ending = False
     for no, firing in decision.firings:
         guard = of.guards[no]
-        reason = f"guard {no + 1}: {firing.reason}"
+        reason = f"guard {no + 1}: {firing.reason.english}"
         effect = (
-            _Effect("The attempt is already ending.")
+            _Effect((Message("guard.ending"),))
             if is_ending
             else _act(session, trial, guard, guard.action, firing, reason, now)
         )
         is_ending = is_ending or effect.ends_attempt
-        says = f" {effect.says}" if effect.says else ""
+        fired = Message("guard.fired", guard=no + 1, step=firing.step, why=firing.reason)
         add_event(
             session,
             "guard.fired",
-            f"Guard {no + 1} acted at step {firing.step:,}: {firing.reason}.{says}",
+            sentences(fired, *effect.says),
             now=now,
             level="warning",
             experiment_id=trial.experiment_id,
@@ -389,25 +389,25 @@ def _act(
 ) -> _Effect:
     experiment = session.get_one(ExperimentRow, trial.experiment_id)
     if action == "notify":
-        return _Effect("")
+        return _Effect()
     if trial.desired != "run" or experiment.desired != "run":
-        return _Effect("It is to stop or pause already.")
+        return _Effect((Message("guard.leaving"),))
     act = functools.partial(_act, session, trial, guard, guard.otherwise, firing, reason, now)
     if action == "rollback":
         return _roll_back(session, trial, guard, firing, reason, now) or _instead(
-            act(), "No checkpoint from before the trouble exists."
+            act(), Message("guard.no_checkpoint")
         )
     if action == "restart_elsewhere":
         return _restart_elsewhere(session, trial, experiment, firing, reason, now) or _instead(
-            act(), "No other node can run it."
+            act(), Message("guard.no_node")
         )
     desired = "kill" if action == "stop" else "stop"
     _change(session, trial, desired=desired, guard_reason=reason)
-    return _Effect("The trial is stopped.", ends_attempt=True)
+    return _Effect((Message("guard.stopped"),), ends_attempt=True)
 
 
-def _instead(effect: _Effect, why: str) -> _Effect:
-    return dataclasses.replace(effect, says=f"{why} {effect.says}".rstrip())
+def _instead(effect: _Effect, why: Message) -> _Effect:
+    return dataclasses.replace(effect, says=(why, *effect.says))
 
 
 def _roll_back(
@@ -435,13 +435,13 @@ def _roll_back(
         values["hparams_before"] = trial.hparams_before or trial.hparams
     _end_attempt(session, trial, reason, now)
     _change(session, trial, **values)
-    says = "It goes back to the checkpoint "
-    says += f"of step {own.step:,}" if own else "that it was forked from"
-    if changed:
-        said = (f"{name} {new} instead of {old}" for name, (old, new) in changed.items())
-        says += f", with {', '.join(said)}"
+    back = Message("guard.goes_back", step=own.step) if own else Message("guard.goes_to_source")
+    new_values = (
+        Message("guard.changed", name=name, new=f"{new}", old=f"{old}")
+        for name, (old, new) in changed.items()
+    )
     data = {"checkpoint_step": own.step if own else None, "changed": changed}
-    return _Effect(f"{says}.", ends_attempt=True, data=data)
+    return _Effect((back, *new_values), ends_attempt=True, data=data)
 
 
 def _restart_elsewhere(
@@ -478,9 +478,12 @@ def _restart_elsewhere(
     _end_attempt(session, trial, reason, now)
     _change(session, trial, avoided=avoided_to_plain(avoided))
     nodes = ", ".join(sorted(here))
-    why = f", where rank {late.rank} held up the others" if late is not None else ""
-    says = f"It restarts without {nodes}{why}."
-    return _Effect(says, ends_attempt=True, data={"nodes": sorted(here)})
+    says = (
+        Message("guard.leaves_late", nodes=nodes, rank=late.rank)
+        if late is not None
+        else Message("guard.leaves", nodes=nodes)
+    )
+    return _Effect((says,), ends_attempt=True, data={"nodes": sorted(here)})
 
 
 def _late_worker(session: Session, trial: TrialRow, rank: int | None) -> WorkerRow | None:
