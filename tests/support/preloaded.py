@@ -22,12 +22,14 @@ SHIM = "muster_agent.shim"
 COMMANDS = "muster.cli"
 SERVER = "muster_server.cli"
 IMPATIENT_SERVER = "support.impatient_server"
+DYING_CONTROLLER = "support.chaos.dying_controller"
 IMPORTS = {
     AGENT: (*AGENT_IMPORTS, "muster_agent.shim.supervise"),
     SHIM: (*AGENT_IMPORTS, "muster_agent.shim.supervise"),
     COMMANDS: ("muster.cli.all_commands", "muster.cli.output", "muster.client", "rich.table"),
     SERVER: SERVER_IMPORTS,
     IMPATIENT_SERVER: SERVER_IMPORTS,
+    DYING_CONTROLLER: (*SERVER_IMPORTS, "muster_server.loops.runner"),
 }
 
 

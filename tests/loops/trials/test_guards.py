@@ -1,21 +1,21 @@
 """Guards of running trials: what they do, once, whatever dies meanwhile."""
 
 import dataclasses
-import itertools
-from contextlib import contextmanager, suppress
+import json
+import os
+import signal
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import select
 
 from muster.wire import CheckpointRecord, MetricsRecord, SeriesPoints, WorkerRecord
 from muster_server import clock
-from muster_server.db.leases import LeaseLost
 from muster_server.db.models import TrialRow
 from muster_server.domain.guards.deciding import decide
 from muster_server.loops.guards import GuardLoop
-from muster_server.loops.runner import Controller
 from muster_server.services.core.writes import Outdated
 from muster_server.services.runtime import guards
+from support import preloaded
 from support.agent import leave, start
 
 ROLLBACK = """
@@ -342,38 +342,38 @@ def test_what_a_user_has_stopped_is_left_alone(controller, running, fired, membe
 # ---------------------------------------------------------------- crashes
 
 
-class Crash(LeaseLost):
-    """kill -9: what a controller does not go on after, whatever it is doing."""
+@pytest.fixture
+def tick_and_die(settings):
+    """`tick_and_die(at)` starts another controller process, which kill -9 ends before the statement or
+    commit with this number since it has read what guards have seen; whether it came to that."""
+    names = ("database_url", "controller_lease_s", "takeover_grace_s", "heartbeat_s", "node_lost_s")
+    given = json.dumps({name: getattr(settings, name) for name in names})
+
+    def start(at):
+        done = preloaded.run(
+            [preloaded.DYING_CONTROLLER, "guard_states", str(at), given],
+            environment=os.environ,
+            timeout_s=60,
+        )
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        return done.returncode != 0
+
+    return start
 
 
-@contextmanager
-def crashing(database, at):
-    """A death at the statement or commit with this number; yields whether it came to that."""
-    left, died = [at], []
-
-    def count(*_):
-        if left[0] == 0:
-            died.append(True)
-            raise Crash
-        left[0] -= 1
-
-    def on_statement(connection, cursor, statement, *_):
-        if not statement.startswith("BEGIN"):
-            count()
-
-    event.listen(database.engine, "before_cursor_execute", on_statement)
-    event.listen(database.engine, "commit", count)
-    try:
-        with suppress(Crash):
-            yield died
-    finally:
-        event.remove(database.engine, "before_cursor_execute", on_statement)
-        event.remove(database.engine, "commit", count)
+DONE = {
+    # action → what the trial has then and had not before
+    "notify": {},
+    "stop": {"desired": "kill"},
+    "checkpoint_and_stop": {"desired": "stop"},
+    "rollback": {"yields": 1, "lr": 0.05},
+    "restart_elsewhere": {"yields": 1, "avoided": 1},
+}
 
 
-@pytest.mark.parametrize("action", ["rollback", "restart_elsewhere", "stop", "notify"])
-def test_a_death_at_any_moment_neither_loses_nor_repeats_what_a_guard_does(
-    controller, running, agent, fired, show, database, settings, action
+@pytest.mark.parametrize("action", DONE)
+def test_a_controller_killed_at_any_moment_neither_loses_nor_repeats_what_a_guard_does(
+    running, agent, fired, show, database, tick_and_die, action
 ):
     document = f"""
 hyperparameters: {{lr: 0.1}}
@@ -388,29 +388,31 @@ guards:
     node, allocation_id, trial_id = running(document)
     agent("node-2", slots=1)
     node.send(allocation_id, values(1.0, 0.9, 0.8), saved(1), values("NaN", first=4))
-    num_deaths = 0
-    for at in itertools.count():
-        # Each time another process, which takes over what the one before has left.
-        successor = Controller(database, settings, holder=f"c{at}", monotonic=lambda: 1.0)
-        successor._is_abandoned = lambda session: True
-        with crashing(database, at) as died:
-            successor.tick()
-        found = fired(trial_id)
-        yields = [
-            e for e in show(f"/trials/{trial_id}/events")["items"] if e["type"] == "attempt.yield"
-        ]
-        asked_to_leave = bool(yields) or show(f"/trials/{trial_id}")["desired"] == "kill"
-        assert len(found) <= 1
-        assert len(yields) <= 1
-        assert asked_to_leave == (bool(found) and action != "notify")
-        assert (show(f"/trials/{trial_id}")["hparams"]["lr"] == 0.05) == (
-            bool(found) and action == "rollback"
-        )
-        if not died:
-            break
-        num_deaths += 1
-    assert num_deaths > 20
-    assert len(fired(trial_id)) == 1
+
+    def facts():
+        events = show(f"/trials/{trial_id}/events")["items"]
+        trial = show(f"/trials/{trial_id}")
+        with database.read() as session:
+            avoided = session.get_one(TrialRow, trial_id).avoided
+        return {
+            "desired": trial["desired"],
+            "lr": trial["hparams"]["lr"],
+            "yields": sum(event["type"] == "attempt.yield" for event in events),
+            "avoided": len(avoided or ()),
+        }
+
+    before = facts()
+    assert before == {"desired": "run", "lr": 0.1, "yields": 0, "avoided": 0}
+    seen = []
+    # Each process takes over what the one before has left, up to some after it was done.
+    while seen[-4:] != [1] * 4:
+        assert tick_and_die(len(seen)), "it ended before it was killed"
+        seen.append(len(fired(trial_id)))
+        assert facts() == (before | DONE[action] if seen[-1] else before)
+    assert (seen[0], sorted(seen)) == (0, seen)
+    assert len(seen) > 10
+    assert not tick_and_die(10_000)
+    assert (len(fired(trial_id)), facts()) == (1, before | DONE[action])
 
 
 def test_two_controllers_that_judge_the_same_values_act_once(controller, running, fired, database):
