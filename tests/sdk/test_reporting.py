@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from muster import wire
+from muster.sdk.checkpoints import verify_checkpoint
 from muster.sdk.env import RankInfo, Surroundings, TrialConfig
 from muster.sdk.metrics import Row
 from muster.sdk.reporter import Reporter
@@ -40,6 +41,40 @@ def make_run(tmp_path: Path) -> Iterator[MakeRun]:
 
 def agent_sink(path: str, **options: Any) -> AgentSink:
     return AgentSink(path, rank=3, local_rank=1, flush_interval_s=0.02, **options)
+
+
+def test_two_ranks_that_save_at_once_are_told_so(tmp_path: Path) -> None:
+    saving = """
+import sys
+from pathlib import Path
+import muster
+
+run, step = muster.init(), int(sys.argv[1])
+with run.checkpoint(step=step) as folder:
+    (folder / "a").write_text("a")
+    print("begun", flush=True)
+    sys.stdin.readline()
+    (folder / "b").write_text("b")
+"""
+    environ = {**os.environ, "MUSTER_CHECKPOINT_DIR": str(tmp_path / "checkpoints")}
+    ranks = []
+    for _ in range(2):
+        ranks.append(
+            subprocess.Popen(
+                [sys.executable, "-c", saving, "7"],
+                env=environ, cwd=tmp_path, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )
+        )  # fmt: skip
+        assert ranks[-1].stdout is not None
+        assert ranks[-1].stdout.readline() == "begun\n"
+    # The second one has begun while the first had not ended.
+    (_, first), (_, second) = [rank.communicate("\n", timeout=30) for rank in ranks]
+    assert "RuntimeError: step 7 is not saved: another process has begun to save" in first
+    assert "`if run.info.rank == 0:`" in first
+    assert (ranks[1].returncode, second) == (0, "")
+    folder = tmp_path / "checkpoints" / "step-00000007"
+    assert set(verify_checkpoint(folder).files) == {"a", "b"}
 
 
 def test_says_hello_first_with_its_place(shim: Any, make_run: MakeRun) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -183,13 +184,23 @@ class Run(MediaMethods):
         registered, only when the block ends without an error.
 
         Call it on one rank. Errors of the disk do raise: a checkpoint that silently does not
-        exist is worse than a failed trial.
+        exist is worse than a failed trial. Raises RuntimeError where another rank has begun to save
+        meanwhile.
         """
         reporter = self.reporter
         folder = reporter.store.begin(step)
-        yield folder
-        values = reporter.cleaned(metrics or {})
-        final, manifest = reporter.store.commit(folder, step=step, epoch=epoch, metrics=values)
+        try:
+            yield folder
+            values = reporter.cleaned(metrics or {})
+            final, manifest = reporter.store.commit(folder, step=step, epoch=epoch, metrics=values)
+        except Exception as error:
+            is_refused = isinstance(error, OSError) and error.errno != errno.ENOENT
+            if is_refused or folder.is_dir():
+                raise
+            raise RuntimeError(
+                f"step {step} is not saved: another process has begun to save a checkpoint in "
+                f"{folder.parent} meanwhile. Save on one rank only, below `if run.info.rank == 0:`"
+            ) from error
         for callback in reporter.before_checkpoint:
             callback()
         reporter.register_checkpoint(final, manifest)
