@@ -136,3 +136,39 @@ def test_a_controller_that_is_killed_in_between_changes_nothing(
         for _ in range(3):
             own_stack.kill_part("controller")
         assert_rolled_back(client, experiment_id)
+
+
+WAITING = """
+import os, time
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2000):
+    time.sleep(0.06 if os.environ["RANK"] == "1" else 0.01)
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_a_rank_that_the_others_wait_for_is_named(
+    stack: Stack, client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(WAITING)
+    (tmp_path / "experiment.yaml").write_text(
+        "name: waits\nentrypoint: train.py\nresources: {slots: 2}\n"
+        "guards: [{straggler: {share: 0.3, minutes: 0.03}, action: stop, max_times: 3}]\n"
+    )
+    submitted = shell(stack, "muster submit experiment.yaml", tmp_path)
+    assert submitted.returncode == 0, submitted.stderr
+    experiment_id = last_id(stack)
+    assert client.wait(experiment_id, timeout_s=120)["state"] == "CANCELED"
+    (trial,) = client.trials(experiment_id)
+    (event,) = client.get(f"/trials/{trial['id']}/events", type="guard.fired")["items"]
+    assert "rank 1 has held up the others for" in event["message"]
+    assert 0.3 < event["data"]["value"] < 1
+    shown = stack.cli("guard", "try", str(experiment_id))
+    assert f"Would have acted at step {event['data']['step']:,}: rank 1 has held" in shown.stdout
