@@ -277,12 +277,18 @@ function drawMarks(u: uPlot, marks: readonly Mark[], palette: Palette): void {
       ctx.stroke();
       ctx.fillText("↻", at + 3 * ratio, bbox.top + 10 * ratio);
     } else if (mark.kind === "guard") {
+      const size = 4 * ratio;
       ctx.save();
       ctx.strokeStyle = ctx.fillStyle = palette.bad;
+      ctx.setLineDash([]);
       ctx.moveTo(at, bbox.top);
       ctx.lineTo(at, bbox.top + bbox.height);
       ctx.stroke();
-      ctx.fillText("!", at + 3 * ratio, bbox.top + 20 * ratio);
+      ctx.beginPath();
+      ctx.moveTo(at - size, bbox.top);
+      ctx.lineTo(at + size, bbox.top);
+      ctx.lineTo(at, bbox.top + 1.5 * size);
+      ctx.fill();
       ctx.restore();
     } else {
       const bottom = bbox.top + bbox.height;
