@@ -1,6 +1,6 @@
 """Public training scripts made to misbehave: does their guard act once, at the right step?
 
-    PYTHONPATH=tests python bench/guarded_scripts.py CHECKOUTS --libraries FOLDER
+    PYTHONPATH=tests:bench python bench/guards/guarded_scripts.py CHECKOUTS --libraries FOLDER
 
 CHECKOUTS is a folder with clones of karpathy/nanoGPT and pytorch/examples. The other scripts are those of
 tests/libraries, which are written as the documentation of their library shows; FOLDER has these libraries,
@@ -34,7 +34,7 @@ from muster.client import Client
 from support.stack import Stack, wait_for
 
 RUN_S = 300
-SCRIPTS = Path(__file__).parents[1] / "tests" / "libraries" / "scripts"
+SCRIPTS = Path(__file__).parents[2] / "tests" / "libraries" / "scripts"
 FIRST = 'int(__import__("os").environ["MUSTER_ATTEMPT_NO"]) == 1'
 SLEEP = '__import__("time").sleep'
 Values = Mapping[int, float]
