@@ -85,6 +85,10 @@ class LaunchContext:
     launchers_path: str = ""
     """Folder of the programs that complete the commands of launchers in a shell script; "" for
     none. See muster.launch.commands."""
+    resume_step: int | None = None
+    """Step of `resume_from`; None: the spec's."""
+    checkpoint_local: str = ""
+    """Folder of this disk in which checkpoints are saved first; "" for none."""
     hostfile: str = ""
     """File for deepspeed that names the nodes of the gang; "" on a single node."""
     files_dir: str = ""
@@ -514,7 +518,7 @@ _OWN_VARIABLES = frozenset(
         "NCCL_RAS_ADDR",
         "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES",
         "MUSTER_ALLOCATION_ID", "MUSTER_ATTEMPT_NO", "MUSTER_CHECKPOINT_DIR",
-        "MUSTER_CHECKPOINT_URL", "MUSTER_CONFIG_FILE",
+        "MUSTER_CHECKPOINT_URL", "MUSTER_CHECKPOINT_LOCAL", "MUSTER_CONFIG_FILE",
         "MUSTER_EXPERIMENT_ID", NODE_ADDRESS_VARIABLE, "MUSTER_NODE_RANK", "MUSTER_OUTPUT_DIR", "MUSTER_PROFILES_DIR", "MUSTER_REPORT_SOCKET", "MUSTER_RESUME_FROM",
         "MUSTER_RESUME_STEP", "MUSTER_STACKS_DIR", "MUSTER_TRIAL_ID", "MUSTER_TRIAL_NO", "MUSTER_WEIGHTS_FROM",
         WORLD_SIZE_VARIABLE,
@@ -534,6 +538,7 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
         "MUSTER_ATTEMPT_NO": str(spec.attempt_no),
         "MUSTER_CHECKPOINT_DIR": place.checkpoint_dir,
         "MUSTER_CHECKPOINT_URL": spec.checkpoint_url,
+        "MUSTER_CHECKPOINT_LOCAL": place.checkpoint_local,
         "MUSTER_CONFIG_FILE": place.config_file,
         "MUSTER_EXPERIMENT_ID": str(spec.experiment_id),
         "MUSTER_NODE_RANK": str(spec.node_rank),
@@ -541,7 +546,9 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
         "MUSTER_PROFILES_DIR": f"{place.cache_dir}/profiles",
         "MUSTER_REPORT_SOCKET": place.report_socket,
         "MUSTER_RESUME_FROM": place.resume_from,
-        "MUSTER_RESUME_STEP": str(spec.resume_step),
+        "MUSTER_RESUME_STEP": str(
+            spec.resume_step if place.resume_step is None else place.resume_step
+        ),
         "MUSTER_STACKS_DIR": f"{place.cache_dir}/stacks",
         "MUSTER_TRIAL_ID": str(spec.trial_id),
         "MUSTER_TRIAL_NO": str(spec.trial_no),

@@ -12,6 +12,7 @@ work/<trial id>/
   acked.json     AckedManifest: what the server has answered, written by the agent
   adopted.json   AdoptedList: checkpoints of the script, written by the collector
   sending/       parts on their way to an object store
+  checkpoints/   what was saved on this disk first, see muster.sdk.local_store
 """
 
 from __future__ import annotations
@@ -134,6 +135,11 @@ class TrialWork:
     @property
     def sending(self) -> Path:
         return self.path / "sending"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The checkpoints of `checkpoints: {local: true}`."""
+        return self.path / "checkpoints"
 
     def size_bytes(self) -> int:
         """Return the bytes of all files in the folder, which may be written at this moment; 0 if it is

@@ -22,6 +22,8 @@ from typing import Any, Literal
 
 from muster import wire
 from muster.launch import lifeline, reaping, site_signals
+from muster.sdk.checkpoints import FolderStore
+from muster.sdk.object_store import ObjectStore
 from muster.wire import LAUNCHER_LOCAL_RANK
 from muster_agent.clock import boot_clock, unix_at_boot_ms, unix_ms
 from muster_agent.environments.failures import BuildCanceled
@@ -56,6 +58,7 @@ from muster_agent.records.spool import HOLD_BYTES, RecordWriter, last_state
 from muster_agent.shim.control import Commands, serve_commands
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.limits import disk_words
+from muster_agent.shim.local_checkpoints import LocalCheckpoints
 from muster_agent.shim.preparation.checks import Prepared, prepare
 from muster_agent.shim.processes.exits import collect_ends, find_uncaught
 from muster_agent.shim.processes.gang import Processes
@@ -72,6 +75,8 @@ from muster_agent.shim.reporting.reports import ReportServer
 from muster_agent.shim.state import Standing, first_state
 from muster_agent.tracking.tracker import JobTracker
 
+STORE_S = 600.0
+"""Longest wait in seconds after a finished job until the storage has its last checkpoint."""
 POLL_S = 0.1
 UPKEEP_S = 5.0
 SIBLING_GRACE_S = 1.0
@@ -216,6 +221,11 @@ class Shim:
         self.has_reported_near_limit = False
         self.has_told_unmeasured = False
         self.next_upkeep_at = 0.0
+        self.local: LocalCheckpoints | None = None
+        """Copier of what the workers save on this node's disk; None where they do not."""
+        self.storing: asyncio.Task[None] | None = None
+        self.stop_until = 0.0
+        """Monotonic time at which the grace of a requested stop ends."""
         self.standing = Standing(
             folder,
             self.spool,
@@ -428,6 +438,7 @@ class Shim:
             self.processes.confinement.use(prepared.container)
         self.processes.confinement.check(prepared.place)
         self.work_dir = prepared.place.files_dir
+        self._open_local(prepared)
         self.tracker.open(Path(prepared.place.files_dir))
         self.media.open(Path(prepared.place.files_dir))
         if not is_built_in(self.spec):
@@ -442,6 +453,31 @@ class Shim:
                 ras_port=self._lease_ras_port(),
             ),
         )
+
+    def _open_local(self, prepared: Prepared) -> None:
+        """Begin to store what the workers save on this disk, and what earlier attempts have left there."""
+        start = prepared.local.start
+        for text in prepared.local.damaged:
+            self.spool.append(
+                wire.MessageRecord(
+                    level="warning",
+                    text=f"checkpoint on this node's disk passed over: {text}"[:2000],
+                    event=wire.CHECKPOINT_DAMAGED,
+                    resume_step=self.spec.resume_step if start is None else start.step,
+                )
+            )
+        place = prepared.place
+        if not place.checkpoint_local:
+            return
+        folder, url = Path(place.checkpoint_dir), self.spec.checkpoint_url
+        self.local = LocalCheckpoints(
+            Path(place.checkpoint_local),
+            ObjectStore(url, folder) if url else FolderStore(folder),
+            found=prepared.local,
+            record=self.spool.append,
+            warn=self._warn,
+        )
+        self.storing = asyncio.create_task(self.local.run())
 
     def _lease_ras_port(self) -> int:
         """Return the port for NCCL's RAS threads, held until this process ends; 0 without GPUs, or if
@@ -593,6 +629,7 @@ class Shim:
             )
         )
         began = time.monotonic()
+        self.stop_until = began + grace_s
         listens = any(not worker.attached for worker in self.reports.workers)
         patience_s = grace_s * 0.5 if listens and not is_urgent else 0.0
         was_terminated = False
@@ -650,6 +687,7 @@ class Shim:
             self._tell_failure()
         survivors = await self._end_processes()
         self.workers.observe()
+        await self._store_rest()
         ending = replace(
             self._ending(num_survivors=len(survivors)),
             num_leftovers=num_left,
@@ -657,6 +695,26 @@ class Shim:
             silent_s=ended_at - self.started_at if self._is_silent() else None,
         )
         self.standing.enter("EXITED", exit=classify_exit(ending))
+
+    async def _store_rest(self) -> None:
+        """Wait until the storage has what was saved on this disk, for as long as the grace of a stop lasts.
+        A failed job has as much, a finished one longer: nobody would store its last checkpoint later."""
+        if self.local is None:
+            return
+        has_failed = classify_exit(self._ending()).cause != "success"
+        until = time.monotonic() + (self.spec.stop_grace_s if has_failed else STORE_S)
+        while left := self.local.left():
+            if self.commands.must_end() and not self.stop_until:
+                self.stop_until = time.monotonic() + self._stop_grace_s()
+            is_over = time.monotonic() >= (self.stop_until or until)
+            if self.commands.kill is not None or is_over:
+                self._warn(
+                    f"{', '.join(left)} could not be stored in time: the next attempt can continue "
+                    "from there on this node only"
+                )
+                return
+            self.local.has_news.set()
+            await self._tick(0.05)
 
     def _ending(self, *, only_ended: bool = False, num_survivors: int = 0) -> ExitEvidence:
         """Return all facts that the classification uses; `only_ended` leaves out workers that still
@@ -848,6 +906,8 @@ class Shim:
     def _on_report(self, record: str, is_metrics: bool) -> None:
         self.has_reported = True
         self.spool.append_raw(record, is_metrics=is_metrics)
+        if self.local is not None and '"type":"checkpoint"' in record[:40]:
+            self.local.has_news.set()
 
     def _warn(self, text: str) -> None:
         self._say("warning", text)

@@ -224,6 +224,10 @@ class CheckpointsSection:
     async_: bool = True
     """Train on while the files are written; training waits for the copy in memory alone. false: it
     waits until the checkpoint is on the disk."""
+    local: bool = False
+    """Save on the node's disk first; the agent copies each checkpoint to the storage while training
+    goes on, and a restart on the same node reads the copy there. Training waits while two are not
+    stored. A trial on several nodes saves to the storage at once."""
     keep: KeepSection | None = None
     """Delete the others while training goes on. Default: everything is kept."""
     storage: Annotated[str, Bounds(min_length=1, max_length=1024)] = "local"

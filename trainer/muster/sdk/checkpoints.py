@@ -22,7 +22,8 @@ from muster import wire
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-_TEMPORARY = ".tmp-"
+TEMPORARY = ".tmp-"
+"""Beginning of the names of folders that are not complete."""
 _PROBE = ".probe-"
 
 
@@ -77,9 +78,9 @@ def begin(directory: Path, step: int) -> Path:
     A trial has one attempt at a time, and that saves one checkpoint at a time.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    for left_over in directory.glob(f"{_TEMPORARY}*"):
+    for left_over in directory.glob(f"{TEMPORARY}*"):
         shutil.rmtree(left_over, ignore_errors=True)
-    folder = directory / f"{_TEMPORARY}{folder_name(step)}-{os.getpid()}"
+    folder = directory / f"{TEMPORARY}{folder_name(step)}-{os.getpid()}"
     folder.mkdir()
     return folder
 
@@ -118,7 +119,7 @@ def commit(
     if final.exists():
         # Only reached when a step is trained again; the old one is moved aside first because a
         # folder cannot be replaced by rename.
-        aside = folder.parent / f"{_TEMPORARY}{folder_name(step)}-old"
+        aside = folder.parent / f"{TEMPORARY}{folder_name(step)}-old"
         shutil.rmtree(aside, ignore_errors=True)
         final.rename(aside)
         folder.rename(final)
@@ -170,7 +171,16 @@ def read_manifest(folder: Path, *, called: str = "") -> Manifest:
     """
     called = called or str(folder)
     try:
-        document: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        content = (folder / MANIFEST).read_bytes()
+    except OSError as error:
+        raise CheckpointDamaged(f"{called}: no readable {MANIFEST} ({error})") from error
+    return parse_manifest(content, called=called)
+
+
+def parse_manifest(content: bytes, *, called: str) -> Manifest:
+    """Return the manifest with this content; see `read_manifest`."""
+    try:
+        document: dict[str, Any] = json.loads(content)
         entries = {
             str(n): (str(e["sha256"]), int(e["size_bytes"])) for n, e in document["files"].items()
         }
@@ -181,7 +191,7 @@ def read_manifest(folder: Path, *, called: str = "") -> Manifest:
             sizes={n: e[1] for n, e in entries.items()},
             metrics=dict(document.get("metrics") or {}),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointDamaged(f"{called}: no readable {MANIFEST} ({error})") from error
     for name in manifest.files:
         if ".." in Path(name).parts or Path(name).is_absolute():

@@ -41,6 +41,8 @@ class Surroundings:
     """Empty when Muster gave none; checkpoints then go to ./checkpoints."""
     checkpoint_url: str = ""
     """The trial's folder in an object store; empty when checkpoints stay in checkpoint_dir."""
+    checkpoint_local: str = ""
+    """Folder of this node's disk in which checkpoints are saved first; empty for none."""
     output_dir: str = ""
     """Folder whose content is kept as outputs of the trial; empty for none."""
     resume_from: str = ""
@@ -108,6 +110,7 @@ def surroundings() -> Surroundings:
         config_file=env.get("MUSTER_CONFIG_FILE", ""),
         checkpoint_dir=env.get("MUSTER_CHECKPOINT_DIR", ""),
         checkpoint_url=env.get("MUSTER_CHECKPOINT_URL", ""),
+        checkpoint_local=env.get("MUSTER_CHECKPOINT_LOCAL", ""),
         output_dir=env.get("MUSTER_OUTPUT_DIR", ""),
         resume_from=env.get("MUSTER_RESUME_FROM", ""),
         resume_step=_int(env, "MUSTER_RESUME_STEP", 0),

@@ -185,11 +185,19 @@ class Reporter:
     @functools.cached_property
     def store(self) -> checkpoints.FolderStore | ObjectStore:
         """Store of the trial's checkpoints."""
-        if not self.around.checkpoint_url:
-            return checkpoints.FolderStore(self.checkpoint_dir)
-        from muster.sdk.object_store import ObjectStore
+        behind: checkpoints.FolderStore | ObjectStore = checkpoints.FolderStore(self.checkpoint_dir)
+        if self.around.checkpoint_url:
+            from muster.sdk.object_store import ObjectStore
 
-        return ObjectStore(self.around.checkpoint_url, self.checkpoint_dir)
+            behind = ObjectStore(self.around.checkpoint_url, self.checkpoint_dir)
+        if not self.around.checkpoint_local:
+            return behind
+        from muster.sdk.local_store import LocalStore
+
+        def say(text: str) -> None:
+            self.message(text, "warning")
+
+        return LocalStore(Path(self.around.checkpoint_local), behind, say=say)
 
     @property
     def resumes_at(self) -> str:
@@ -442,6 +450,7 @@ class Reporter:
                 size_bytes=manifest.size_bytes,
                 files=manifest.files,
                 metrics=manifest.metrics,
+                is_local=str(folder.parent) == self.around.checkpoint_local,
             )
         )
 

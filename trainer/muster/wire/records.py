@@ -84,7 +84,7 @@ class GroupRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointRecord:
-    """A checkpoint that is complete on storage. Comes after the metrics up to its step."""
+    """A complete checkpoint. Comes after the metrics up to its step."""
 
     type: Literal["checkpoint"] = "checkpoint"
     step: int
@@ -95,6 +95,11 @@ class CheckpointRecord:
     files: dict[str, str]
     """SHA-256 by file name."""
     metrics: dict[str, Number] = field(default_factory=dict)
+    is_local: bool = False
+    """Whether it is on the node's disk alone. It is reported again once the storage has it."""
+    attempt_no: int = 0
+    """Attempt that saved it on this node's disk, if that was an earlier one; 0: the allocation's own.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,6 +343,9 @@ class MessageRecord:
     event: str = ""
     """Type of the event that the message becomes: CHECKPOINT_DAMAGED or NEAR_LIMIT. A server that does
     not know the type, or finds "", adds a plain message."""
+    resume_step: int | None = None
+    """Step that the attempt continues from, with CHECKPOINT_DAMAGED of the checkpoint that the server has
+    chosen on this node's disk; 0: the beginning."""
 
 
 @dataclass(frozen=True, kw_only=True)

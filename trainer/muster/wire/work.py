@@ -16,6 +16,20 @@ from .tunnels import Tunnel
 
 
 @dataclass(frozen=True, kw_only=True)
+class LocalCheckpoint:
+    """A checkpoint of the trial that this node may have on its own disk."""
+
+    attempt_no: int
+    step: int
+    path: str
+    """Name of its folder."""
+    files: dict[str, str]
+    """SHA-256 by file name."""
+    is_stored: bool
+    """Whether the storage has it, too: it is that of `resume_from`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class AllocationSpec:
     """Everything a shim needs to run its part of an attempt."""
 
@@ -83,6 +97,9 @@ class AllocationSpec:
     models: dict[str, ModelSpec] = field(default_factory=dict)
     """Versions of models that the job reads, by name. The agent asks for their files with
     ModelFilesRequest, and has them in place before it starts the shim."""
+    local_checkpoints: list[LocalCheckpoint] = field(default_factory=list)
+    """Checkpoints to prefer over `resume_from` if this node has them intact, newest first. The node
+    deletes all others of the trial from its own disk."""
 
 
 @dataclass(frozen=True, kw_only=True)

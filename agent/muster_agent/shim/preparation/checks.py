@@ -10,7 +10,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -70,6 +70,7 @@ from muster_agent.outputs.storage import RefusedPath, Storage
 from muster_agent.outputs.work import OUTPUT_FOLDER, TrialWork
 from muster_agent.records.logs import launcher_log
 from muster_agent.shim.failures import PrepareFailed, goes_by_itself
+from muster_agent.shim.local_checkpoints import LocalStart, saves_locally, settle
 from muster_agent.shim.preparation.code_hash import hash_code
 from muster_agent.shim.preparation.data_sets import read_data
 from muster_agent.shim.preparation.image import open_image
@@ -89,6 +90,8 @@ class Prepared:
     """The trial's work folder, locked."""
     container: Container | None = None
     """The container that the job runs in; None if its document names no image."""
+    local: LocalStart = field(default_factory=LocalStart)
+    """What this disk has of the trial's checkpoints."""
     environment_lock: int | None = None
     """Descriptor that keeps the environment from being deleted, until this process ends."""
 
@@ -166,6 +169,8 @@ def prepare(
         )
         _check_module(spec.entrypoint[1], python, work_dir, shared, options.isolation, below)
     checkpoint_dir = _make_checkpoint_dir(spec, options, folder)
+    local = settle(spec, work.work.checkpoints)
+    here = local.start
     (folder.cache / "inductor").mkdir(parents=True, exist_ok=True)
     (folder.cache / "triton").mkdir(exist_ok=True)
     folder.stacks.mkdir(exist_ok=True)
@@ -189,6 +194,7 @@ def prepare(
         container=container,
         work=work,
         environment_lock=lock,
+        local=local,
         place=_with_launchers(
             spec,
             folder,
@@ -202,8 +208,12 @@ def prepare(
                 report_socket=str(report_socket),
                 config_file=str(folder.config),
                 checkpoint_dir=str(checkpoint_dir),
-                resume_from=_find(spec.resume_from, options, checkpoint_dir),
-                weights_from=_find(spec.weights_from, options, checkpoint_dir),
+                checkpoint_local=str(work.work.checkpoints) if saves_locally(spec) else "",
+                resume_from=str(work.work.checkpoints / here.path)
+                if here
+                else _find(spec.resume_from, options, checkpoint_dir),
+                resume_step=here.step if here else None,
+                weights_from="" if here else _find(spec.weights_from, options, checkpoint_dir),
                 cache_dir=str(folder.cache),
                 network_interface=options.network_interface,
                 node_address=options.node_address,

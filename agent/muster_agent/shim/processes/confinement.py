@@ -141,6 +141,8 @@ class Confinement:
             self._folder.path
         ):
             found.append(checkpoints)
+        if place.checkpoint_local:
+            found.append(Path(place.checkpoint_local))
         return found
 
     def check(self, place: LaunchContext) -> None:

@@ -1,0 +1,260 @@
+"""Checkpoints that the job saves on this node's disk: the shim stores them, and finds those of earlier attempts.
+
+The job writes the folder, so no link in it is followed, and what is stored has the digests of its
+manifest. A checkpoint is reported as stored after the storage has all of it, and marked after that:
+whoever is killed in between leaves one that is stored once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster import wire
+from muster.sdk import checkpoints
+from muster.sdk.checkpoints import CheckpointDamaged, FileFacts, FolderStore, Manifest
+from muster.sdk.local_store import digest_of, mark_of, unstored
+from muster.sdk.object_store import ObjectStore
+from muster_agent.isolation import beneath
+
+KEPT = 2
+"""Stored checkpoints that stay on the disk."""
+LOOK_S = 1.0
+RETRY_FIRST_S, RETRY_MAX_S = 1.0, 60.0
+_MANIFEST_MAX_BYTES = 64 * 2**20
+_PIECE_BYTES = 4 * 2**20
+
+
+def saves_locally(spec: wire.AllocationSpec) -> bool:
+    """Return whether the workers save on this disk first: all of them have to see it."""
+    return bool((spec.config.get("checkpoints") or {}).get("local")) and spec.num_nodes == 1
+
+
+# ---------------------------------------------------------------- before the start
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalStart:
+    """What the disk has of the checkpoints that the server expects on it."""
+
+    start: wire.LocalCheckpoint | None = None
+    """The newest intact one; None: the attempt starts from the storage."""
+    attempts: Mapping[int, int] | None = None
+    """Attempt that saved it, by step, for each that is not stored."""
+    damaged: tuple[str, ...] = ()
+    """Sentence parts on those that are not as they were saved."""
+
+
+def settle(spec: wire.AllocationSpec, folder: Path) -> LocalStart:
+    """Find the newest intact checkpoint, and delete what the server does not expect in the folder of the
+    trial. Reads that checkpoint as a whole. Raises OSError."""
+    if saves_locally(spec):
+        folder.mkdir(exist_ok=True)
+    elif not folder.is_dir():
+        return LocalStart()
+    wanted = spec.local_checkpoints if saves_locally(spec) else []
+    root = beneath.open_root(folder)
+    try:
+        kept = {name for one in wanted for name in (one.path, mark_of(one.path))}
+        for name in beneath.names_in(root):
+            if name not in kept:
+                beneath.remove(root, name)
+        damaged: list[str] = []
+        for one in sorted(wanted, key=lambda one: -one.step):
+            try:
+                with beneath.folder(root, beneath.parts_of(one.path)) as fd:
+                    manifest, _ = _manifest(fd, one.path)
+                    if manifest.files != one.files:
+                        raise CheckpointDamaged("not the files that were reported")
+                    _copy(fd, manifest, None)
+            except FileNotFoundError:
+                if not one.is_stored:  # Another would be here only if this node has saved it.
+                    damaged.append(f"{one.path} is not there")
+            except (CheckpointDamaged, beneath.LeadsOutside, OSError) as error:
+                damaged.append(f"{one.path}: {error}")
+            else:
+                attempts = {w.step: w.attempt_no for w in wanted if not w.is_stored}
+                return LocalStart(start=one, attempts=attempts, damaged=tuple(damaged))
+            beneath.remove(root, one.path)
+        return LocalStart(damaged=tuple(damaged))
+    finally:
+        os.close(root)
+
+
+# ---------------------------------------------------------------- while the job runs
+
+
+class LocalCheckpoints:
+    """Copies what the workers have saved to the storage, one checkpoint at a time and the oldest first."""
+
+    def __init__(
+        self,
+        folder: Path,
+        store: FolderStore | ObjectStore,
+        *,
+        found: LocalStart,
+        record: Callable[[wire.CheckpointRecord], object],
+        warn: Callable[[str], None],
+    ) -> None:
+        """Create the copier. record: takes what the storage has. warn: takes a message for the trial's
+        events."""
+        self.has_news = asyncio.Event()
+        self._folder = folder
+        self._store = store
+        self._attempts = dict(found.attempts or {})
+        self._start = found.start.path if found.start else ""
+        self._record = record
+        self._warn = warn
+        self._said = self._doubted = ""
+
+    def left(self) -> list[str]:
+        """Return the names of the checkpoints that the storage does not have."""
+        return unstored(self._folder)
+
+    async def run(self) -> None:
+        """Store until canceled."""
+        pause_s = RETRY_FIRST_S
+        while True:
+            try:
+                for name in await asyncio.to_thread(self.left):
+                    await self._store_one(name)
+                pause_s = RETRY_FIRST_S
+            except OSError as error:
+                text = f"checkpoints wait on this node's disk, because the storage refuses: {error}"
+                if text != self._said:
+                    self._said = text
+                    self._warn(text)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RETRY_MAX_S)
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self.has_news.wait()
+            self.has_news.clear()
+
+    async def _store_one(self, name: str) -> None:
+        try:
+            final, manifest, digest = await asyncio.to_thread(self._copy_one, name)
+        except (CheckpointDamaged, beneath.LeadsOutside) as error:
+            if self._doubted != name:  # The job may just have saved the step again.
+                self._doubted = name
+                return
+            self._warn(f"{name} is damaged on this node's disk and was not stored: {error}")
+            await asyncio.to_thread(self._remove, name)
+            return
+        self._record(
+            wire.CheckpointRecord(
+                step=manifest.step,
+                epoch=manifest.epoch,
+                path=final,
+                size_bytes=manifest.size_bytes,
+                files=manifest.files,
+                metrics=manifest.metrics,
+                attempt_no=self._attempts.pop(manifest.step, 0),
+            )
+        )
+        await asyncio.to_thread(self._mark, name, digest)
+
+    def _copy_one(self, name: str) -> tuple[str, Manifest, str]:
+        """Return the name in the storage, the manifest, and what the mark has to say."""
+        root = beneath.open_root(self._folder)
+        try:
+            with beneath.folder(root, [name]) as fd:
+                manifest, content = _manifest(fd, name)
+                if checkpoints.folder_name(manifest.step) != name:
+                    raise CheckpointDamaged(f"{name}: the manifest is of step {manifest.step}")
+                draft = self._store.begin(manifest.step)
+                facts = _copy(fd, manifest, draft)
+        finally:
+            os.close(root)
+        final, _ = self._store.commit(
+            draft,
+            step=manifest.step,
+            epoch=manifest.epoch,
+            metrics={name: wire.decode_number(v) for name, v in manifest.metrics.items()},
+            # An object store has to be sent them yet.
+            settled=None if self._store.is_everywhere else facts,
+        )
+        return final.name, manifest, digest_of(content)
+
+    def _mark(self, name: str, digest: str) -> None:
+        """Mark a checkpoint as stored, and delete stored ones that are older than the newest ones."""
+        root = beneath.open_root(self._folder)
+        try:
+            beneath.remove(root, mark_of(name))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(mark_of(name), flags, 0o644, dir_fd=root), "w") as file:  # noqa: PTH123
+                file.write(digest)
+            left = set(unstored(self._folder))
+            names = [n for n in beneath.names_in(root) if n.startswith("step-")]
+            for old in names[:-KEPT]:
+                if old not in left and old != self._start:
+                    beneath.remove(root, old)
+                    beneath.remove(root, mark_of(old))
+        finally:
+            os.close(root)
+
+    def _remove(self, name: str) -> None:
+        root = beneath.open_root(self._folder)
+        try:
+            beneath.remove(root, name)
+        finally:
+            os.close(root)
+
+
+# ---------------------------------------------------------------- files
+
+
+def _manifest(folder: int, name: str) -> tuple[Manifest, bytes]:
+    with _opened(folder, checkpoints.MANIFEST) as source:
+        content = os.read(source, _MANIFEST_MAX_BYTES)
+    return checkpoints.parse_manifest(content, called=name), content
+
+
+def _copy(folder: int, manifest: Manifest, to: Path | None) -> dict[str, FileFacts]:
+    """Copy the files of a checkpoint to disk, or only read them. Raises CheckpointDamaged for the first one
+    that is not what the manifest says."""
+    facts = {}
+    for name, sha256 in manifest.files.items():
+        digest, size_bytes = hashlib.sha256(), 0
+        with contextlib.ExitStack() as opened:
+            source = opened.enter_context(_opened(folder, name))
+            target = None
+            if to is not None:
+                (to / name).parent.mkdir(parents=True, exist_ok=True)
+                target = opened.enter_context((to / name).open("wb", buffering=0))
+            while piece := os.read(source, _PIECE_BYTES):
+                digest.update(piece)
+                size_bytes += len(piece)
+                rest = memoryview(piece)
+                while target is not None and rest:
+                    rest = rest[target.write(rest) :]
+            if target is not None:
+                os.fsync(target.fileno())
+        if digest.hexdigest() != sha256:
+            raise CheckpointDamaged(f"{name} does not have the SHA-256 of the manifest")
+        facts[name] = FileFacts(sha256, size_bytes)
+    return facts
+
+
+@contextlib.contextmanager
+def _opened(folder: int, name: str) -> Iterator[int]:
+    """Yield a descriptor of a regular file below a folder. Raises CheckpointDamaged if there is none."""
+    *above, last = beneath.parts_of(name)
+    with contextlib.ExitStack() as opened:
+        try:
+            fd = beneath.open_file(last, opened.enter_context(beneath.folder(folder, above)))
+        except FileNotFoundError:
+            raise CheckpointDamaged(f"{name} is missing") from None
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise CheckpointDamaged(f"{name} is no file")
+            yield fd
+        finally:
+            os.close(fd)
