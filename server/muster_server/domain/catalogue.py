@@ -281,6 +281,9 @@ SENTENCES: Mapping[str, str] = {
         "document."
     ),
     # Trials that have been run before.
+    "checkpoints.only_on": (
+        "Steps {first} to {last} are only on {node}: they are lost if it fails before they are stored."
+    ),
     "reuse.same": (
         "Same code, data, environment, parameters and seed as trial {trial}, which completed. `reuse: true` "
         "(`--reuse`) takes its result."

@@ -7,7 +7,7 @@ from typing import Literal
 
 from .base import Output, WireFloat
 
-CheckpointState = Literal["complete", "deleting", "deleted"]
+CheckpointState = Literal["local", "complete", "deleting", "deleted"]
 
 
 class CheckpointListItem(Output):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import datetime as dt
 import io
 
@@ -11,7 +12,9 @@ import time_machine
 from sqlalchemy import select
 
 from muster.wire import (
+    CHECKPOINT_DAMAGED,
     CheckpointRecord,
+    MessageRecord,
     MetricsRecord,
     SeriesPoints,
     WorkerRecord,
@@ -164,6 +167,37 @@ def test_a_training_that_failed_once_has_each_second_in_its_class(
     assert total["groups"][0]["name"] == "member"
     spent = show(f"/experiments/{experiment_id}")["spending"]["slot_hours"]
     assert total["allocated_s"] == pytest.approx(3600 * spent, rel=5e-3)
+
+
+@pytest.mark.parametrize(("damaged", "repeated_s"), [(False, 5), (True, 20)])
+def test_steps_that_only_the_disk_of_the_node_had_are_not_repeated(
+    played, submit, show, count, at, damaged, repeated_s
+):
+    experiment_id = submit("restarts: {user: 1}\ncheckpoints: {local: true}", slots=2)
+    first = played.begin(10, 40)
+    played.node.send(first, rows(range(1, 81), begin_s=60), save(80))
+    played.node.send(first, rows(range(81, 96), begin_s=140))
+    played.node.send(first, dataclasses.replace(save(95), is_local=True))
+    played.node.send(first, rows(range(96, 101), begin_s=155))
+    played.end(first, "user_error", 165, 170)
+    second = played.begin(300, 310)
+    count(310)
+    if damaged:
+        played.node.send(
+            second,
+            MessageRecord(
+                level="warning", text="95 is damaged", event=CHECKPOINT_DAMAGED, resume_step=80
+            ),
+        )
+    begin = 81 if damaged else 96
+    played.node.send(second, rows(range(begin, 151), begin_s=320))
+    played.end(second, "success", 395, 400)
+    at(400)
+    count(400)
+    found = ledger(show, experiment_id)
+    assert found["classes"]["repeated"] == pytest.approx(2 * repeated_s, abs=0.5)
+    assert found["classes"]["productive"] == pytest.approx(2 * 150, abs=0.5)
+    assert [a["kept_step"] for a in found["attempts"]] == [begin - 1, None]
 
 
 def test_the_slots_of_a_lost_node_are_held_until_it_was_lost(

@@ -179,6 +179,8 @@ export const parts: Readonly<Record<string, string>> = {
   "plan.stale_pulls": "异步参数服务器的 worker 步调不一，单个 worker 每步发送的量会变化：请比较所有 worker 的平均值",
   "plan.unexplained": "没有已知原因能解释这一差异：不要依赖预测值，并请连同文档一起报告此问题",
   "placed.outside": "试验在外部运行，不占用槽位",
+  "checkpoints.only_on":
+    "第 {{first}} 到 {{last}} 步只保存在 {{node}} 上：如果它在这些步骤存入存储之前发生故障，它们就会丢失",
   "reuse.same":
     "代码、数据、环境、参数和种子与已完成的试验 {{trial}} 相同。用 `reuse: true`（`--reuse`）可直接采用其结果。",
   "reuse.same_value":

@@ -45,7 +45,7 @@ from muster_server.schemas.experiments import (
 from muster_server.security.principal import Principal
 from muster_server.services.core.lookup import get_trial
 
-from ..checkpoints import lookup, sources
+from ..checkpoints import local, lookup, sources
 from ..core.events import add_event
 from ..core.lookup import get_experiment
 from ..core.ownership import require_charge
@@ -148,7 +148,12 @@ def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> 
 def notices_of(session: Session, trial: TrialRow, config: ExperimentConfig) -> list[AnyMessage]:
     """Return what to say at the top of a trial, most serious first."""
     before = [] if trial.state in TERMINAL_TRIAL else reuse.notice(session, trial, config)
-    return [*notices.notices(session, trial, config), *before]
+    at_risk = local.notice(session, trial) if config.checkpoints.local else None
+    return [
+        *([at_risk] if at_risk is not None else []),
+        *notices.notices(session, trial, config),
+        *before,
+    ]
 
 
 def _may_be_sent_on(trial: TrialRow, experiment: ExperimentRow) -> bool:

@@ -435,8 +435,8 @@ def _restore_s(session: Session, trial_id: int, attempt_no: int) -> float:
 
 def _tally(known: LedgerRow | None) -> Tally | None:
     """Return the stored tally; None without one."""
-    if known is None or not known.tally:
-        return None
+    if known is None or not known.tally or not known.num_rows:
+        return None  # Before the first row an attempt may fall back to an earlier checkpoint.
     values = dict(known.tally)
     usual = values.pop("usual")
     days = {dt.date.fromisoformat(day): of for day, of in values.pop("days").items()}

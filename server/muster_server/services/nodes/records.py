@@ -70,7 +70,7 @@ from muster_server.errors import MusterError, NotFound
 from muster_server.parts import NO_REGISTRY
 from muster_server.security.principal import Principal
 
-from ..checkpoints import cleaning, continuation
+from ..checkpoints import cleaning, continuation, local
 from ..checkpoints.lookup import OBJECT_STORE, store_of
 from ..core.events import add_event
 from ..logs import storage
@@ -396,6 +396,14 @@ def _apply_other(
         case MessageRecord():
             trial = session.get_one(TrialRow, allocation.trial_id)
             text = record.text or "(empty message)"
+            if record.event == CHECKPOINT_DAMAGED and record.resume_step is not None:
+                local.fell_back(
+                    session,
+                    trial,
+                    allocation.attempt_no,
+                    allocation.node_name,
+                    record.resume_step,
+                )
             add_event(
                 session,
                 record.event if record.event in MESSAGE_EVENTS else "trial.message",
@@ -442,8 +450,11 @@ def _apply_checkpoint(
     now: dt.datetime,
 ) -> None:
     trial = session.get_one(TrialRow, allocation.trial_id)
-    if store_of(session.get_one(ExperimentRow, trial.experiment_id).config):
-        storage_id: str | None = OBJECT_STORE
+    attempt_no = record.attempt_no or allocation.attempt_no
+    if record.is_local:
+        storage_id: str | None = None
+    elif store_of(session.get_one(ExperimentRow, trial.experiment_id).config):
+        storage_id = OBJECT_STORE
     else:
         storage_id = session.scalar(
             select(NodeRow.storage_id).where(NodeRow.id == allocation.node_id)
@@ -451,20 +462,26 @@ def _apply_checkpoint(
     row = session.scalar(
         select(CheckpointRow).where(
             CheckpointRow.trial_id == trial.id,
-            CheckpointRow.attempt_no == allocation.attempt_no,
+            CheckpointRow.attempt_no == attempt_no,
             CheckpointRow.step == record.step,
         )
     )
-    is_new = row is None
+    is_new = row is None or row.state == local.LOCAL
     if row is None:
+        if attempt_no != allocation.attempt_no:
+            return
         row = CheckpointRow(
-            trial_id=trial.id,
-            attempt_no=allocation.attempt_no,
-            step=record.step,
-            created_at=now,
-            state="complete",
+            trial_id=trial.id, attempt_no=attempt_no, step=record.step, created_at=now
         )
         session.add(row)
+    elif record.is_local and row.state in ("complete", "deleting"):
+        return  # What the storage has of this step stays known until it has the new files.
+    elif attempt_no != allocation.attempt_no and row.state != local.LOCAL:
+        return
+    if record.is_local:
+        row.state = local.LOCAL
+    elif is_new:
+        row.state = "complete"
     row.epoch = record.epoch
     row.path = record.path
     row.node_name = allocation.node_name
@@ -473,8 +490,11 @@ def _apply_checkpoint(
     row.files = dict(record.files)
     row.metrics = dict(record.metrics)
     session.flush()
+    if record.is_local:
+        return
     if is_new:
         cleaning.saved_again(session, trial, row)
+        local.stored(session, row)
     newest = session.get(CheckpointRow, trial.latest_checkpoint_id or 0)
     is_newest = newest is None or record.step >= newest.step
     if is_newest and not trial.is_abandoned(attempt_no=row.attempt_no, step=row.step):

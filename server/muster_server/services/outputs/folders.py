@@ -23,6 +23,7 @@ from muster_server.domain.outputs.cleaning import DeleteWorkFolder, FolderOwner,
 from muster_server.domain.states import TERMINAL_TRIAL, AllocationState
 from muster_server.settings import Settings
 
+from ..checkpoints import local
 from ..core.events import add_event
 
 FOLDERS_AT_ONCE = 500
@@ -52,6 +53,7 @@ def judge(
     for deletion in found:
         if deletion.trial_id in owners:
             _tell(session, node, deletion, experiments[deletion.trial_id], now)
+    local.folders_gone(session, node.name, [deletion.trial_id for deletion in found])
     return WorkFoldersReply(delete=[deletion.trial_id for deletion in found])
 
 

@@ -23,7 +23,7 @@ from muster.document.codec import dump
 from muster.document.experiment import ExperimentConfig
 from muster.document.inference import UsedModel
 from muster.launch.variables import fill_in
-from muster.wire import AllocationSpec, CodeSpec, ModelSpec
+from muster.wire import AllocationSpec, CodeSpec, LocalCheckpoint, ModelSpec
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
@@ -153,8 +153,12 @@ def build_spec(
     cluster_id: str,
     code: CodeFacts,
     gang_key: str,
+    here: Sequence[LocalCheckpoint] = (),
 ) -> AllocationSpec:
-    """Return everything an agent needs to run its part of an attempt."""
+    """Return everything an agent needs to run its part of an attempt.
+
+    here: checkpoints that its node may have on its own disk.
+    """
     config = experiment.config
     element = {name: str(trial.hparams[name]) for name in config.array if name in trial.hparams}
     resumes = start is not None and not start.weights_only
@@ -197,6 +201,7 @@ def build_spec(
         on_disconnect=config.on_disconnect,
         log_limit_bytes=config.log_limit_mb * 1_000_000,
         outputs=outputs_spec(config),
+        local_checkpoints=list(here),
         models=_models(config),
     )
 

@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import BindParameter, Table, bindparam, func, insert, select, update
 from sqlalchemy.orm import Session
 
-from muster.wire import WorkSource
+from muster.wire import LocalCheckpoint, WorkSource
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
@@ -34,6 +34,7 @@ from muster_server.domain.states import (
     YieldKind,
 )
 
+from ..checkpoints import local
 from ..checkpoints.lookup import OBJECT_STORE, StartCheckpoint, start_of
 from ..core.assignments import bump_assignments
 from ..core.events import add_event
@@ -134,12 +135,16 @@ def place(
         *connection.execute(_EXPERIMENT, {"experiment_id": trial.experiment_id}).one()
     )
     code = CodeFacts(*connection.execute(_CODE, {"experiment_id": trial.experiment_id}).one())
-    start = start_of(session, experiment, trial)
+    start = planned = start_of(session, experiment, trial)
+    here: list[LocalCheckpoint] = []
+    if experiment.config.checkpoints.local:
+        nodes = [share.node_name for share in decision.shares]
+        planned, here = local.start_on(session, trial.id, start, nodes)
     world_size = sum(len(share.slots) for share in decision.shares)
     attempt_id = connection.execute(
         _ADD_ATTEMPT,
         {
-            **_attempt(trial, decision, start, now),
+            **_attempt(trial, decision, planned, now),
             "world_size": world_size,
             "controller_epoch": controller_epoch,
         },
@@ -157,6 +162,7 @@ def place(
             num_nodes=len(decision.shares),
             world_size=world_size,
             start=start,
+            here=here,
             cluster_id=cluster_id,
             code=code,
             gang_key=secrets.token_hex(16) if len(decision.shares) > 1 else "",
@@ -190,7 +196,7 @@ def place(
         session,
         now=now,
         type="trial.placed",
-        message=_sentence(trial, decision, start) + _of_work_folder(session, decision, sources),
+        message=_sentence(trial, decision, planned) + _of_work_folder(session, decision, sources),
         experiment_id=trial.experiment_id,
         trial_id=trial.id,
         attempt_no=trial.attempt_no,
@@ -350,6 +356,8 @@ def _sentence(trial: PlacedTrial, decision: Placement, start: StartCheckpoint | 
     checkpoint = start.checkpoint
     verb = "starts with the weights of" if start.weights_only else "continues from"
     words += f"; {verb} the checkpoint of step {checkpoint.step:,}"
+    if checkpoint.state == local.LOCAL:
+        return f"{words} on the disk of {checkpoint.node_name}."
     if not start.is_own:
         words += f" of trial {start.trial}"
     if checkpoint.storage_id != OBJECT_STORE and checkpoint.node_name not in {
