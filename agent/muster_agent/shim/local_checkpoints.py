@@ -19,7 +19,7 @@ from pathlib import Path
 from muster import wire
 from muster.sdk import checkpoints
 from muster.sdk.checkpoints import CheckpointDamaged, FileFacts, FolderStore, Manifest
-from muster.sdk.local_store import digest_of, mark_of, unstored
+from muster.sdk.local_store import digest_of, mark_of
 from muster.sdk.object_store import ObjectStore
 from muster_agent.isolation import beneath
 
@@ -114,8 +114,12 @@ class LocalCheckpoints:
         self._said = self._doubted = ""
 
     def left(self) -> list[str]:
-        """Return the names of the checkpoints that the storage does not have."""
-        return unstored(self._folder)
+        """Return the names of the checkpoints that the storage does not have, oldest first."""
+        root = beneath.open_root(self._folder)
+        try:
+            return [name for name in beneath.names_in(root) if _is_left(root, name)]
+        finally:
+            os.close(root)
 
     async def run(self) -> None:
         """Store until canceled."""
@@ -191,7 +195,7 @@ class LocalCheckpoints:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with open(os.open(mark_of(name), flags, 0o644, dir_fd=root), "w") as file:  # noqa: PTH123
                 file.write(digest)
-            left = set(unstored(self._folder))
+            left = self.left()
             names = [n for n in beneath.names_in(root) if n.startswith("step-")]
             for old in names[:-KEPT]:
                 if old not in left and old != self._start:
@@ -209,6 +213,20 @@ class LocalCheckpoints:
 
 
 # ---------------------------------------------------------------- files
+
+
+def _is_left(root: int, name: str) -> bool:
+    """Return whether this is a checkpoint without the mark that it is stored."""
+    if not name.startswith("step-"):
+        return False
+    try:
+        with beneath.folder(root, [name]) as fd:
+            _, content = _manifest(fd, name)
+    except (OSError, CheckpointDamaged):
+        return False  # A link, or what the job deletes at this moment.
+    with contextlib.suppress(CheckpointDamaged), _opened(root, mark_of(name)) as mark:
+        return os.read(mark, 64) != digest_of(content).encode()
+    return True
 
 
 def _manifest(folder: int, name: str) -> tuple[Manifest, bytes]:
@@ -250,8 +268,8 @@ def _opened(folder: int, name: str) -> Iterator[int]:
     with contextlib.ExitStack() as opened:
         try:
             fd = beneath.open_file(last, opened.enter_context(beneath.folder(folder, above)))
-        except FileNotFoundError:
-            raise CheckpointDamaged(f"{name} is missing") from None
+        except OSError as error:
+            raise CheckpointDamaged(f"{name} cannot be read: {error.strerror}") from None
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise CheckpointDamaged(f"{name} is no file")

@@ -145,7 +145,10 @@ export interface CheckpointSearch {
 }
 const checkpointSearch = (search: Record<string, unknown>): CheckpointSearch => ({
   saved:
-    search["saved"] === "complete" || search["saved"] === "deleting" || search["saved"] === "deleted"
+    search["saved"] === "complete" ||
+    search["saved"] === "local" ||
+    search["saved"] === "deleting" ||
+    search["saved"] === "deleted"
       ? search["saved"]
       : undefined,
   order: search["order"] === "largest" ? "largest" : undefined,

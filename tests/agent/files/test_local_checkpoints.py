@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from muster import wire
-from muster.sdk.checkpoints import verify_checkpoint
+from muster.sdk.checkpoints import manifest_of, manifest_text, settle, verify_checkpoint
 from muster_agent.outputs.work import TrialWork
 
 SAVES = """
@@ -285,6 +285,52 @@ def test_a_disk_without_room_saves_to_the_storage_at_once_and_says_so_once(
     assert steps_in(storage) == [1, 2, 3]
     texts = [m.text for m in shim.of(wire.MessageRecord)]
     assert len([t for t in texts if "has no room" in t]) == 1
+
+
+def test_a_job_in_a_sandbox_saves_locally_too(shims: Any, sandbox: Any, storage: Path) -> None:
+    first = attempt(shims, 1, until=2, options={"isolation": sandbox})
+    first.start()
+    assert first.wait_exit().cause == "success", first.log(0, "stderr").read_text()
+    assert of_steps(first, local=True) == of_steps(first, local=False) == [1, 2]
+    (newest,) = [r for r in first.of(wire.CheckpointRecord) if r.step == 2 and not r.is_local]
+    here = wire.LocalCheckpoint(
+        attempt_no=1, step=2, path=newest.path, files=newest.files, is_stored=False
+    )
+    second = attempt(shims, 2, until=3, options={"isolation": sandbox}, local_checkpoints=[here])
+    second.start()
+    assert second.wait_exit().cause == "success", second.log(0, "stderr").read_text()
+    assert second.log(0).read_text().startswith("from 2 2 checkpoints\n")
+    assert steps_in(storage) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "pipe"])
+def test_no_link_of_a_job_is_followed_to_a_file_of_the_agent(
+    shims: Any, storage: Path, disk: Path, tmp_path: Path, what: str
+) -> None:
+    secret = tmp_path / "private"
+    secret.mkdir()
+    (secret / "key").write_text("secret")
+    manifest = manifest_text(
+        manifest_of({"key": settle(secret / "key")}, step=9, epoch=None, metrics=None)
+    )
+    (secret / "manifest.json").write_text(manifest)
+    folder = str(disk / "step-00000009")
+    link = (
+        f"os.symlink({str(secret)!r}, {folder!r})\n"
+        if what == "folder"
+        else f"os.mkdir({folder!r}); os.mkfifo({folder + '/manifest.json'!r})\n"
+        if what == "pipe"
+        else f"os.mkdir({folder!r}); open({folder + '/manifest.json'!r}, 'w').write({manifest!r})\n"
+        f"os.symlink({str(secret / 'key')!r}, {folder + '/key'!r})\n"
+    )
+    shim = shims("import os\n" + link, trial_id=7, **LOCAL)
+    shim.start()
+    assert shim.wait_exit().cause == "success"
+    texts = [m.text for m in shim.of(wire.MessageRecord)]
+    assert any("was not stored" in text for text in texts) == (what == "file")
+    assert shim.of(wire.CheckpointRecord) == []
+    assert steps_in(storage) == []
+    assert (secret / "key").read_text() == "secret"
 
 
 def test_kills_at_any_moment_leave_only_whole_checkpoints_and_lose_none(

@@ -5,7 +5,7 @@ import { client, type Schemas, unwrap } from "../client";
 import { allPages, PAGE } from "./pages";
 
 export type Checkpoint = Schemas["CheckpointOut"];
-export type CheckpointState = "complete" | "deleting" | "deleted";
+export type CheckpointState = "local" | "complete" | "deleting" | "deleted";
 export type CheckpointOrder = "newest" | "largest";
 export type CheckpointListItem = Schemas["CheckpointListItem"];
 

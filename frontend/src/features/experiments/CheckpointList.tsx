@@ -24,7 +24,7 @@ import { RegisterDialog } from "../../common/models/RegisterDialog";
 import css from "./list/table.module.css";
 import layout from "../../components/layout.module.css";
 
-const STATES: CheckpointState[] = ["complete", "deleting", "deleted"];
+const STATES: CheckpointState[] = ["complete", "local", "deleting", "deleted"];
 
 interface Props extends CheckpointSearch {
   /** Null: of all experiments. */

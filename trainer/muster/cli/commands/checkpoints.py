@@ -52,12 +52,17 @@ def list_(trial: TrialArgument) -> None:
         ">id": "id",
         ">step": "step",
         ">size": ("size_bytes", byte_size),
-        "state": "state",
+        "state": _state,
         "saved": ("created_at", age),
         "node": "node_name",
         "": _marks,
     }
     print_rows(checkpoints, columns)
+
+
+def _state(row: schema.CheckpointOut) -> str:
+    # It is used by nothing but the next attempt there.
+    return f"local, on {row['node_name']}" if row["state"] == "local" else row["state"]
 
 
 def _marks(row: schema.CheckpointOut) -> str:

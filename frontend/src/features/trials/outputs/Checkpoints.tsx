@@ -105,7 +105,11 @@ function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[
     numeric("size", t("checkpoints.size"), (c) => format.bytes(c.size_bytes)),
     numeric("files", t("checkpoints.files"), (c) => format.count(c.num_files), { phone: false }),
     column("node", t("ranks.node"), (c) => <span className={css["whole"]}>{c.node_name}</span>),
-    column("state", t("checkpoints.state"), (c) => t(`checkpointList.${c.state as CheckpointState}`)),
+    column("state", t("checkpoints.state"), (c) =>
+      c.state === "local"
+        ? t("checkpointList.localOn", { node: c.node_name })
+        : t(`checkpointList.${c.state as CheckpointState}`),
+    ),
     // Of a trial that was never restarted, all are of the first attempt.
     ...(trial.attempts.length > 1
       ? [numeric("attempt", t("ranks.attempt"), (c: Checkpoint) => c.attempt_no, { phone: false })]

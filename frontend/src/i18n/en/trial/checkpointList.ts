@@ -10,6 +10,8 @@ export const checkpointList = {
     newest: "Newest",
     largest: "Largest",
     complete: "Complete",
+    local: "Local",
+    localOn: "Local, on {{node}}",
     deleting: "Deleting",
     deleted: "Deleted",
     total: "{{state}}: {{n}}, {{size}}",

@@ -12,6 +12,8 @@ export const checkpointList: Same<typeof english> = {
     newest: "最新",
     largest: "最大",
     complete: "完整",
+    local: "仅在本地",
+    localOn: "仅在 {{node}} 本地",
     deleting: "正在删除",
     deleted: "已删除",
     total: "{{state}}：{{n}} 个，{{size}}",
