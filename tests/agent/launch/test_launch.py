@@ -373,6 +373,7 @@ def test_worker_environment(make_spec: Any) -> None:
         "MUSTER_ATTEMPT_NO": "1",
         "MUSTER_CHECKPOINT_DIR": "/storage/trial-7",
         "MUSTER_CHECKPOINT_URL": "",
+        "MUSTER_CHECKPOINT_LOCAL": "",
         "MUSTER_CONFIG_FILE": "/a/config.json",
         "MUSTER_EXPERIMENT_ID": "3",
         "MUSTER_NODE_RANK": "0",
