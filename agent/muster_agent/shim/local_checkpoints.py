@@ -12,7 +12,8 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,11 @@ from muster.sdk.checkpoints import CheckpointDamaged, FileFacts, FolderStore, Ma
 from muster.sdk.local_store import digest_of, mark_of
 from muster.sdk.object_store import ObjectStore
 from muster_agent.isolation import beneath
+from muster_agent.jobs.launch import LaunchContext
+from muster_agent.shim.control import Commands
 
+STORE_S = 600.0
+"""Longest wait in seconds after a finished job until the storage has its last checkpoint."""
 KEPT = 2
 """Stored checkpoints that stay on the disk."""
 LOOK_S = 1.0
@@ -105,6 +110,7 @@ class LocalCheckpoints:
         """Create the copier. record: takes what the storage has. warn: takes a message for the trial's
         events."""
         self.has_news = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
         self._folder = folder
         self._store = store
         self._attempts = dict(found.attempts or {})
@@ -141,6 +147,34 @@ class LocalCheckpoints:
                 async with asyncio.timeout(LOOK_S):
                     await self.has_news.wait()
             self.has_news.clear()
+
+    def heard(self, record: str) -> None:
+        """Look at once if a report of a worker, as JSON, is of a checkpoint."""
+        if '"type":"checkpoint"' in record[:40]:
+            self.has_news.set()
+
+    async def finish(
+        self,
+        commands: Commands,
+        tick: Callable[[float], Awaitable[None]],
+        *,
+        until: float,
+        grace_s: float,
+    ) -> None:
+        """Wait until the storage has all, or until a monotonic time; a stop that is asked for meanwhile
+        leaves `grace_s`, and a kill nothing."""
+        is_stopping = commands.must_end()
+        while left := self.left():
+            if commands.must_end() and not is_stopping:
+                is_stopping, until = True, min(until, time.monotonic() + grace_s)
+            if commands.kill is not None or time.monotonic() >= until:
+                self._warn(
+                    f"{', '.join(left)} could not be stored in time: the next attempt can continue "
+                    "from there on this node only"
+                )
+                return
+            self.has_news.set()
+            await tick(0.05)
 
     async def _store_one(self, name: str) -> None:
         try:
@@ -210,6 +244,36 @@ class LocalCheckpoints:
             beneath.remove(root, name)
         finally:
             os.close(root)
+
+
+def open_local(
+    spec: wire.AllocationSpec,
+    place: LaunchContext,
+    found: LocalStart,
+    record: Callable[[wire.Record], object],
+    warn: Callable[[str], None],
+) -> LocalCheckpoints | None:
+    """Begin to store what the workers save on this disk, and what earlier attempts have left there. None
+    where they do not save there. Reports what was found damaged."""
+    resume_step = spec.resume_step if found.start is None else found.start.step
+    for text in found.damaged:
+        record(
+            wire.MessageRecord(
+                level="warning",
+                text=f"checkpoint on this node's disk passed over: {text}"[:2000],
+                event=wire.CHECKPOINT_DAMAGED,
+                resume_step=resume_step,
+            )
+        )
+    if not place.checkpoint_local:
+        return None
+    folder, url = Path(place.checkpoint_dir), spec.checkpoint_url
+    store = ObjectStore(url, folder) if url else FolderStore(folder)
+    copies = LocalCheckpoints(
+        Path(place.checkpoint_local), store, found=found, record=record, warn=warn
+    )
+    copies.task = asyncio.create_task(copies.run())
+    return copies
 
 
 # ---------------------------------------------------------------- files

@@ -22,8 +22,6 @@ from typing import Any, Literal
 
 from muster import wire
 from muster.launch import lifeline, reaping, site_signals
-from muster.sdk.checkpoints import FolderStore
-from muster.sdk.object_store import ObjectStore
 from muster.wire import LAUNCHER_LOCAL_RANK
 from muster_agent.clock import boot_clock, unix_at_boot_ms, unix_ms
 from muster_agent.environments.failures import BuildCanceled
@@ -58,7 +56,7 @@ from muster_agent.records.spool import HOLD_BYTES, RecordWriter, last_state
 from muster_agent.shim.control import Commands, serve_commands
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.limits import disk_words
-from muster_agent.shim.local_checkpoints import LocalCheckpoints
+from muster_agent.shim.local_checkpoints import STORE_S, LocalCheckpoints, open_local
 from muster_agent.shim.preparation.checks import Prepared, prepare
 from muster_agent.shim.processes.exits import collect_ends, find_uncaught
 from muster_agent.shim.processes.gang import Processes
@@ -70,13 +68,11 @@ from muster_agent.shim.reporting.event_values import EventValues
 from muster_agent.shim.reporting.log_values import LogValues
 from muster_agent.shim.reporting.media import MediaKeeper
 from muster_agent.shim.reporting.profiling import Profiling
-from muster_agent.shim.reporting.progress import Watching
+from muster_agent.shim.reporting.progress import Watching, is_dumping
 from muster_agent.shim.reporting.reports import ReportServer
 from muster_agent.shim.state import Standing, first_state
 from muster_agent.tracking.tracker import JobTracker
 
-STORE_S = 600.0
-"""Longest wait in seconds after a finished job until the storage has its last checkpoint."""
 POLL_S = 0.1
 UPKEEP_S = 5.0
 SIBLING_GRACE_S = 1.0
@@ -85,8 +81,6 @@ LAUNCHER_LINGER_S = 2.0
 """Seconds a launcher may outlive its workers in a stop; otherwise it may wait minutes for other
 nodes."""
 DRAIN_TIMEOUT_S = 5.0
-DUMP_SETTLES_S = 2.0
-"""Seconds without a write after which a dump of torch's flight recorder is whole."""
 AGENT_WAIT_S = 5.0
 """Seconds that an agent is given to say what a signal to all processes of the node means: longer than it
 waits for the server."""
@@ -222,10 +216,8 @@ class Shim:
         self.has_told_unmeasured = False
         self.next_upkeep_at = 0.0
         self.local: LocalCheckpoints | None = None
-        """Copier of what the workers save on this node's disk; None where they do not."""
-        self.storing: asyncio.Task[None] | None = None
         self.stop_until = 0.0
-        """Monotonic time at which the grace of a requested stop ends."""
+        """Monotonic time at which the grace of a stop ends; 0 before one."""
         self.standing = Standing(
             folder,
             self.spool,
@@ -438,7 +430,9 @@ class Shim:
             self.processes.confinement.use(prepared.container)
         self.processes.confinement.check(prepared.place)
         self.work_dir = prepared.place.files_dir
-        self._open_local(prepared)
+        self.local = open_local(
+            self.spec, prepared.place, prepared.local, self.spool.append, self._warn
+        )
         self.tracker.open(Path(prepared.place.files_dir))
         self.media.open(Path(prepared.place.files_dir))
         if not is_built_in(self.spec):
@@ -453,31 +447,6 @@ class Shim:
                 ras_port=self._lease_ras_port(),
             ),
         )
-
-    def _open_local(self, prepared: Prepared) -> None:
-        """Begin to store what the workers save on this disk, and what earlier attempts have left there."""
-        start = prepared.local.start
-        for text in prepared.local.damaged:
-            self.spool.append(
-                wire.MessageRecord(
-                    level="warning",
-                    text=f"checkpoint on this node's disk passed over: {text}"[:2000],
-                    event=wire.CHECKPOINT_DAMAGED,
-                    resume_step=self.spec.resume_step if start is None else start.step,
-                )
-            )
-        place = prepared.place
-        if not place.checkpoint_local:
-            return
-        folder, url = Path(place.checkpoint_dir), self.spec.checkpoint_url
-        self.local = LocalCheckpoints(
-            Path(place.checkpoint_local),
-            ObjectStore(url, folder) if url else FolderStore(folder),
-            found=prepared.local,
-            record=self.spool.append,
-            warn=self._warn,
-        )
-        self.storing = asyncio.create_task(self.local.run())
 
     def _lease_ras_port(self) -> int:
         """Return the port for NCCL's RAS threads, held until this process ends; 0 without GPUs, or if
@@ -630,6 +599,7 @@ class Shim:
         )
         began = time.monotonic()
         self.stop_until = began + grace_s
+        dumps = Path(dump_prefix(f"{self.work_dir}/{OUTPUT_FOLDER}", self.spec.attempt_no))
         listens = any(not worker.attached for worker in self.reports.workers)
         patience_s = grace_s * 0.5 if listens and not is_urgent else 0.0
         was_terminated = False
@@ -647,7 +617,7 @@ class Shim:
             if elapsed_s >= patience_s:
                 self._leave_word(site_signals.SHIM)
             signal_at_s = (patience_s + grace_s) / 2 if self.is_signalled else patience_s
-            if not was_terminated and elapsed_s >= signal_at_s and not self._is_dumping():
+            if not was_terminated and elapsed_s >= signal_at_s and not is_dumping(dumps):
                 was_terminated = True
                 targets = {w.identity for w in alive if w.identity is not None}
                 if self.processes.is_script or not targets:
@@ -666,28 +636,18 @@ class Shim:
                 workers_gone_at = time.monotonic()
             await self._tick(0.05)
 
-    def _is_dumping(self) -> bool:
-        """Return whether torch has written to a dump of its flight recorder a moment ago."""
-        if not self.work_dir:
-            return False
-        prefix = Path(dump_prefix(f"{self.work_dir}/{OUTPUT_FOLDER}", self.spec.attempt_no))
-        now = time.time()
-        with contextlib.suppress(OSError):  # a file may go meanwhile
-            return any(
-                abs(now - file.lstat().st_mtime) < DUMP_SETTLES_S
-                for file in prefix.parent.glob(f"{prefix.name}*")
-            )
-        return False
-
     async def _exit(self) -> None:
         """End what is left, then report how it ended."""
-        ended_at, num_left = time.time(), 0
+        ended_at, num_left, grace_s = time.time(), 0, self._stop_grace_s()
         if not self.was_asked:
             num_left = self._tell_leftovers()
             self._tell_failure()
         survivors = await self._end_processes()
         self.workers.observe()
-        await self._store_rest()
+        if self.local is not None:
+            finished = classify_exit(self._ending()).cause == "success"
+            until = self.stop_until or time.monotonic() + (STORE_S if finished else grace_s)
+            await self.local.finish(self.commands, self._tick, until=until, grace_s=grace_s)
         ending = replace(
             self._ending(num_survivors=len(survivors)),
             num_leftovers=num_left,
@@ -695,26 +655,6 @@ class Shim:
             silent_s=ended_at - self.started_at if self._is_silent() else None,
         )
         self.standing.enter("EXITED", exit=classify_exit(ending))
-
-    async def _store_rest(self) -> None:
-        """Wait until the storage has what was saved on this disk, for as long as the grace of a stop lasts.
-        A failed job has as much, a finished one longer: nobody would store its last checkpoint later."""
-        if self.local is None:
-            return
-        has_failed = classify_exit(self._ending()).cause != "success"
-        until = time.monotonic() + (self.spec.stop_grace_s if has_failed else STORE_S)
-        while left := self.local.left():
-            if self.commands.must_end() and not self.stop_until:
-                self.stop_until = time.monotonic() + self._stop_grace_s()
-            is_over = time.monotonic() >= (self.stop_until or until)
-            if self.commands.kill is not None or is_over:
-                self._warn(
-                    f"{', '.join(left)} could not be stored in time: the next attempt can continue "
-                    "from there on this node only"
-                )
-                return
-            self.local.has_news.set()
-            await self._tick(0.05)
 
     def _ending(self, *, only_ended: bool = False, num_survivors: int = 0) -> ExitEvidence:
         """Return all facts that the classification uses; `only_ended` leaves out workers that still
@@ -906,8 +846,8 @@ class Shim:
     def _on_report(self, record: str, is_metrics: bool) -> None:
         self.has_reported = True
         self.spool.append_raw(record, is_metrics=is_metrics)
-        if self.local is not None and '"type":"checkpoint"' in record[:40]:
-            self.local.has_news.set()
+        if self.local is not None:
+            self.local.heard(record)
 
     def _warn(self, text: str) -> None:
         self._say("warning", text)
