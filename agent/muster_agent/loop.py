@@ -467,12 +467,12 @@ class Agent:
                     continue
                 if allocation.allocation_id not in self._forget:
                     uploading.add(allocation.allocation_id)
-                    uploads = group.create_task(upload(allocation))
-                    allocation.uploads = uploads
+                    allocation.uploads = group.create_task(upload(allocation))
             states = [a.observed for a in self._allocations.values()]
             if states.count("PREPARE_FAILED") > num_unprepared:
                 self._housekeeping.check_soon()  # What blocked it may also block the next one.
             num_unprepared = states.count("PREPARE_FAILED")
+            self._machine.keep_warm(self._allocations.values())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PLAN_INTERVAL_S):
                     await self._wake.wait()

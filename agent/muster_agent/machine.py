@@ -10,7 +10,7 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -45,7 +45,7 @@ from muster_agent.jobs.launch import (
 )
 from muster_agent.jobs.orphans import end_orphans
 from muster_agent.jobs.programs import Programs
-from muster_agent.jobs.warm import WarmParents
+from muster_agent.jobs.warm import IDLE_S, WarmParents
 from muster_agent.node import descriptions, health, inventory
 from muster_agent.node.foreign import DeviceUsers, SlotWatch
 from muster_agent.node.preflights import PreflightCommand
@@ -100,6 +100,8 @@ class Machine:
             imports=settings.warm_imports,
         )
         self._kernel_log = KernelLog()
+        self._warm_until: dict[str, float] = {}
+        """Until when the warm parent is kept, by the id of what runs; monotonic."""
         self._describing = ""
         """Mark of the processes that are listing the layers of a model now."""
         self._num_described = 0
@@ -393,6 +395,7 @@ class Machine:
         """Return the options of a shim of `spec` started now, without a deadline; `bundle` is the
         path of the downloaded code, or ""."""
         settings = self._settings
+        forks_launcher = not self._forks_workers(spec)
         warm_socket, cold_reason = self._find_parent(spec)
         return ShimOptions(
             default_python=settings.python,
@@ -408,6 +411,7 @@ class Machine:
             tracking_token=(f"{TRACKING_MARK}{secrets.token_urlsafe(24)}" if tracks(spec) else ""),
             warm_socket=warm_socket,
             cold_reason=cold_reason,
+            forks_launcher=forks_launcher,
             kill_wait_s=settings.kill_wait_s,
             spool_limit_bytes=settings.spool_limit_bytes,
             work_restore_max_bytes=settings.work_restore_max_bytes,
@@ -481,16 +485,44 @@ class Machine:
         )
         return wire.loads(FetchResult, line)
 
-    def _find_parent(self, spec: wire.AllocationSpec) -> tuple[str, str]:
-        """Return the socket of a warm parent for the workers of `spec`, and why there is none although
-        the settings ask for it; "" for either."""
-        wanted = self._settings.warm_workers
-        if wanted == "none" or (wanted == "trainer" and not is_built_in(spec)):
-            return "", ""
-        if reason := why_cold(spec, is_isolated=self._isolation.is_on):
-            return "", reason
+    def _forks_workers(self, spec: wire.AllocationSpec) -> bool:
+        """Return whether a warm parent forks the workers of `spec` themselves, and not their torchrun.
+        The torchruns of several nodes must meet, whether they are forked or not."""
+        is_wanted = self._settings.warm_workers == "all" or is_built_in(spec)
+        return is_wanted and spec.num_nodes == 1
+
+    def keep_warm(self, allocations: Iterable[Allocation]) -> None:
+        """Have a warm parent for what runs, from which its next attempt is forked: start one, or keep
+        it from ending."""
+        now = time.monotonic()
+        wanted = {a.allocation_id: a.spec for a in allocations if a.observed == "RUNNING"}
+        self._warm_until = {k: v for k, v in self._warm_until.items() if k in wanted}
+        for allocation_id, spec in wanted.items():
+            if now >= self._warm_until.get(allocation_id, 0.0):
+                self._warm_until[allocation_id] = now + IDLE_S / 4
+                if not self._why_cold(spec):
+                    python, variables = self._parent_of(spec)
+                    self._warm.keep(python, variables, spec.slot_type)
+
+    def _why_cold(self, spec: wire.AllocationSpec) -> str:
+        if self._settings.warm_workers == "none":
+            return "the node's settings ask for none"
+        return why_cold(spec, is_isolated=self._isolation.is_on)
+
+    def _parent_of(self, spec: wire.AllocationSpec) -> tuple[str, Mapping[str, str]]:
+        """Return the interpreter and the environment of a warm parent for `spec`."""
         python = choose(spec.python, self._settings.python)
-        variables = self._parent_environment(python, spec.environment)
+        return python, self._parent_environment(python, spec.environment)
+
+    def _find_parent(self, spec: wire.AllocationSpec) -> tuple[str, str]:
+        """Return the socket of a warm parent for the processes of `spec`, and why there is none although
+        the settings ask for it; "" for either."""
+        is_asked = self._settings.warm_workers != "none" and self._forks_workers(spec)
+        if reason := self._why_cold(spec):
+            return "", reason if is_asked else ""
+        python, variables = self._parent_of(spec)
+        if not is_asked:  # Starting torchrun takes no longer than starting a parent.
+            return self._warm.find(python, variables), ""
         found = self._warm.want(python, variables, spec.slot_type)
         return found, "" if found else self._warm.why_none(python, variables)
 

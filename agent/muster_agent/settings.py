@@ -74,8 +74,9 @@ class AgentSettings(BaseSettings):
     takes no new work before that either, until the memory is free."""
     warm_workers: Literal["trainer", "all", "none"] = "trainer"
     """Workers to fork from a process that has already imported torch, where this is equivalent to
-    starting them: those of the built-in trainer, of all scripts, or none. Saves seconds per
-    start and takes 300 to 400 MB while the process is kept. See docs/concepts/warm-workers.md."""
+    starting them: those of the built-in trainer, of all scripts, or none. Unless it is none, torchrun is
+    forked for the other workers. Saves seconds per start and takes 300 to 400 MB while the process is
+    kept. See docs/concepts/warm-workers.md."""
     warm_imports: Annotated[tuple[str, ...], NoDecode] = ()
     """Further modules that those processes import, for example `sklearn.datasets,pandas`: installed
     modules that scripts take long to import. A module that reads a variable at import time sees

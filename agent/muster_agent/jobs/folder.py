@@ -71,6 +71,8 @@ class ShimOptions:
     """What a script's tracking client must show the shim; "" without a tracking server."""
     warm_socket: str = ""
     """Socket of a warm parent that forks the workers; "" starts them as new processes."""
+    forks_launcher: bool = False
+    """Whether the warm parent forks torchrun, and not the workers."""
     cold_reason: str = ""
     """Why there is no such socket although the node's settings ask for it, as one clause."""
     warm_wait_s: float = 30.0

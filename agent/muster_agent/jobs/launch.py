@@ -130,14 +130,18 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class WarmCommand:
-    """Workers to fork, as environments."""
+    """Processes to fork, as environments."""
 
     shared: dict[str, str]
     """Variables of the parent."""
     own: dict[str, str]
-    """Variables of all workers of this allocation."""
+    """Variables of all processes of this allocation that the parent does not have."""
     workers: list[dict[str, str]]
-    """Variables of each worker, by local rank."""
+    """Variables of each worker, by local rank; of a launcher, none."""
+    launcher: list[str] = field(default_factory=list)
+    """Module and arguments of torchrun, if it is forked and starts the workers itself."""
+    unset: set[str] = field(default_factory=set)
+    """Names of `shared` that they do not have."""
 
 
 def inheritable(environment: Mapping[str, str]) -> dict[str, str]:
@@ -238,12 +242,10 @@ def is_built_in(spec: AllocationSpec) -> bool:
 
 
 def why_cold(spec: AllocationSpec, *, is_isolated: bool = False) -> str:
-    """Return why the workers of `spec` cannot be forked from a warm parent, as one clause; "" if
-    they can.
+    """Return why neither the workers of `spec` nor their torchrun can be forked from a warm parent, as
+    one clause; "" if they can.
 
-    Warm workers take the place of torchrun on one node. What a warm parent could not give exactly
-    as a new interpreter does is left to torchrun, as are gangs of several nodes, whose torchruns
-    must meet.
+    What a warm parent could not give exactly as a new interpreter does is left to torchrun.
 
     is_isolated: whether the node isolates jobs. A warm parent is outside the walls, with the agent's
         rights, so nothing that a document names may be its interpreter or in its environment.
@@ -262,8 +264,6 @@ def why_cold(spec: AllocationSpec, *, is_isolated: bool = False) -> str:
         return "environment.image starts them in a container"
     if environment.requirements or environment.setup:
         return "its environment is built on the node"
-    if spec.num_nodes > 1:
-        return "it spans several nodes"
     if script != "-m" and not script.endswith(".py"):
         return f"{script} is not a .py file"
     if any(word.startswith("torch.distributed.") for word in spec.entrypoint[:2]):
@@ -301,6 +301,22 @@ def parent_environment(
     of_user = {k: v for k, v in variables.items() if not _belongs_to_launcher(k)}
     merged = _with_path({**inherited, **defaults, **of_user}, sdk_path)
     return {k: v for k, v in merged.items() if k not in _OWN_VARIABLES}
+
+
+def build_warm_launcher(
+    spec: AllocationSpec, place: LaunchContext, rendezvous: Rendezvous | None
+) -> WarmCommand:
+    """Return the request to a warm parent that forks torchrun; see muster.launch.warm."""
+    shared = shared_environment(
+        spec,
+        inherited=place.inherited,
+        sdk_path=place.sdk_path,
+        loopback_interface=place.loopback_interface,
+    )
+    (command,) = build_commands(spec, place, rendezvous=rendezvous)
+    own = {k: v for k, v in command.environment.items() if shared.get(k) != v or k in place.secrets}
+    unset = shared.keys() - command.environment.keys()
+    return WarmCommand(shared=shared, own=own, workers=[{}], launcher=command.argv[1:], unset=unset)
 
 
 def build_warm(spec: AllocationSpec, place: LaunchContext, *, run_id: str) -> WarmCommand:

@@ -93,11 +93,25 @@ class WarmParents:
         self._failures: dict[_Key, _Failure] = {}
         self._num_started = 0
 
-    def want(self, python: str, environment: Mapping[str, str], slot_type: str) -> str:
+    def keep(self, python: str, environment: Mapping[str, str], slot_type: str) -> None:
+        """Keep the parent for such workers from ending, or start one if no other has to make room."""
+        path = self.want(python, environment, slot_type, makes_room=False)
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+            if path:
+                connection.connect(path)
+
+    def want(
+        self,
+        python: str,
+        environment: Mapping[str, str],
+        slot_type: str,
+        *,
+        makes_room: bool = True,
+    ) -> str:
         """Return the socket of a parent for such workers, started if there is none, perhaps still
         importing; "" if there can be none. Returns at once.
 
-        environment: exactly what the parent gets.
+        environment: exactly what the parent gets. makes_room: end another parent if there are too many.
         """
         self._collect()
         executable = shutil.which(python)
@@ -105,6 +119,8 @@ class WarmParents:
             return ""
         key = _Key(python, fingerprint(executable), slot_type, _digest(environment))
         if key not in self._parents:
+            if len(self._parents) >= MAX_PARENTS and not makes_room:
+                return ""
             while len(self._parents) >= MAX_PARENTS:
                 self._parents.pop(next(iter(self._parents))).end()
             try:

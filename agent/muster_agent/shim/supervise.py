@@ -369,12 +369,13 @@ class Shim:
             return
         self.standing.enter("STARTING")
         try:
-            if not await self._start_warm(prepared):
+            rendezvous = self.commands.rendezvous or rendezvous
+            if not await self._start_warm(prepared, rendezvous):
                 if self.commands.must_end():
                     self.was_asked = True
                     await self._exit()
                     return
-                self._start(prepared, self.commands.rendezvous or rendezvous)
+                self._start(prepared, rendezvous)
         except (OSError, ValueError, NoPortFree) as error:
             await self._end_processes()
             message = f"the workers could not be started: {error}"
@@ -485,14 +486,12 @@ class Shim:
 
         return await self.processes.open_rendezvous(prepared, wait=wait)
 
-    async def _start_warm(self, prepared: Prepared) -> bool:
+    async def _start_warm(self, prepared: Prepared, rendezvous: wire.Rendezvous | None) -> bool:
         if not self.options.warm_socket:
-            if self.options.cold_reason:
-                log.info(
-                    "starting processes without a warm parent, because %s", self.options.cold_reason
-                )
+            if why := self.options.cold_reason:
+                log.info("starting processes without a warm parent, because %s", why)
             return False
-        return await self.processes.start_warm(prepared, wait=self._wait_for)
+        return await self.processes.start_warm(prepared, rendezvous, wait=self._wait_for)
 
     def _start(self, prepared: Prepared, rendezvous: wire.Rendezvous | None) -> None:
         self.started_at = time.time()
@@ -678,7 +677,7 @@ class Shim:
         if (port := port_in_use(said)) and port not in self.port_holders:
             self.port_holders[port] = holder_of(port, own_allocation=self.spec.allocation_id)
         return ExitEvidence(
-            launcher="the workers' keeper" if processes.keeper is not None else self.spec.launcher,
+            launcher=processes.launcher_name,
             workers=[w for w in workers if w.at_ms or not only_ended],
             launcher_exit_code=launcher.exit_code if launcher else None,
             launcher_signal=launcher.signal if launcher else None,

@@ -25,6 +25,7 @@ from muster_agent.jobs.launch import inheritable, shared_environment
 from muster_agent.jobs.orphans import end_orphans
 from muster_agent.jobs.process import owned, owner_of, tagged
 from muster_agent.jobs.warm import WarmParents
+from muster_agent.records.logs import find_logs
 from muster_agent.shim.processes.warm import NoWarmWorkers, start_keeper
 
 pytestmark = pytest.mark.torch
@@ -367,6 +368,90 @@ def test_a_killed_keeper_leaves_no_worker_behind(warm: Any) -> None:
     info = shim.wait_exit()
     assert (info.cause, info.signal) == ("launcher_failed", signal.SIGKILL)
     assert info.message == "the workers' keeper was killed by SIGKILL"
+
+
+LAUNCHED = """
+import os, sys, psutil
+import_before = 'torch' in sys.modules
+import torch.distributed as dist
+dist.init_process_group('gloo')
+launcher = psutil.Process(os.getppid()).cmdline()
+print(dist.get_rank(), dist.get_world_size(), import_before, 'torch.distributed.run' in launcher)
+dist.barrier()
+if dist.get_rank() == 1 and len(sys.argv) > 1:
+    sys.exit(int(sys.argv[1]))
+dist.barrier()
+"""
+
+
+@pytest.mark.parametrize("code", [0, 5])
+def test_a_forked_torchrun_starts_its_workers_as_new_processes(warm: Any, code: int) -> None:
+    shim = warm(
+        LAUNCHED,
+        slots=[0, 1],
+        entrypoint=["main.py", *([str(code)] if code else [])],
+        options={"forks_launcher": True},
+    )
+    info = shim.wait_exit(timeout_s=120)
+    assert "starting with torchrun" not in shim.words()
+    texts = sorted(outputs(shim))
+    assert texts == ["0 2 False True\n", "1 2 False True\n"]
+    if code:
+        assert (info.cause, info.exit_code) == ("user_error", code)
+    else:
+        assert info.cause == "success"
+
+
+def outputs(shim: Any) -> list[str]:
+    """What its workers have printed."""
+    files = find_logs(shim.folder.logs)
+    return [
+        file.path.read_text()
+        for file in files
+        if (file.stream, file.local_rank >= 0) == ("stdout", True)
+    ]
+
+
+def test_the_end_of_a_forked_torchrun_is_that_of_any_torchrun(warm: Any) -> None:
+    shim = warm(WAIT, slots=[0, 1], options={"forks_launcher": True})
+    shim.wait_state("RUNNING", timeout_s=120)
+    workers = shim.of(wire.WorkerRecord)
+    launcher = psutil.Process(workers[0].pid).parent()
+    assert launcher is not None
+    launcher.kill()
+    info = shim.wait_exit(timeout_s=60)
+    assert (info.cause, info.message) == ("launcher_failed", "torchrun was killed by SIGKILL")
+    assert not any(psutil.pid_exists(w.pid) for w in workers)
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_forked_torchruns_of_two_nodes_meet_at_a_forked_store(
+    warm: Any, shims: Any, parents: WarmParents, environment: Any, is_mixed: bool
+) -> None:
+    """With one that was started, too, which a node without a parent has."""
+    path = parents.want(sys.executable, environment(), "cpu")
+    nodes = [
+        shims(
+            LAUNCHED,
+            allocation_id=f"gang{node_rank}",
+            launcher="torchrun",
+            node_rank=node_rank,
+            num_nodes=2,
+            slots=[0],
+            rank_offset=node_rank,
+            world_size=2,
+            options={"warm_socket": path if not is_mixed or node_rank == 0 else ""}
+            | {"forks_launcher": True},
+        )
+        for node_rank in (0, 1)
+    ]
+    ready = nodes[0].wait_state("READY", timeout_s=120)
+    nodes[1].wait_state("READY", timeout_s=120)
+    for node in nodes:
+        node.start(ready.rendezvous)
+    assert [node.wait_exit(timeout_s=120).cause for node in nodes] == ["success", "success"]
+    texts = sorted(text for node in nodes for text in outputs(node))
+    assert texts == ["0 2 False True\n", "1 2 False True\n"]
 
 
 def test_workers_survive_their_parent_and_the_next_are_started_by_torchrun(

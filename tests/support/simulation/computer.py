@@ -12,7 +12,7 @@ import contextvars
 import os
 import random
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -244,6 +244,9 @@ class SimulatedMachine(Machine):
         return []
 
     def hold(self, spec: wire.AllocationSpec) -> None:
+        return
+
+    def keep_warm(self, allocations: Iterable[Allocation]) -> None:
         return
 
     def waits_for_memory(self, slots: Collection[int]) -> bool:

@@ -8,7 +8,8 @@ Three kinds of process:
   a line of anybody's job, and ends when its agent does or nobody came for `idle_s` seconds;
 * the *keeper*, forked from it, is to the workers of one allocation what torchrun is otherwise: it
   hosts their store, forks them, and tells the shim over the connection how each of them ended;
-* a *worker*, forked from the keeper, becomes what `python script.py` is: see `_become`.
+* a *worker*, forked from the keeper, becomes what `python script.py` is: see `_become`. It may be
+  torchrun itself, which then starts the workers as new processes.
 
 Where jobs are isolated, the keeper goes behind the walls of its job before it reads anything of it,
 and gives up all rights, see muster.launch.entering. So the parent is outside, and has nothing that a
@@ -54,6 +55,8 @@ IMPORTS = (
 torch._dynamo. An interpreter without the built-in trainer's requirements starts without them."""
 ALIAS = "__mp_main__"
 """Second name of `__main__`, which multiprocessing gives it."""
+LOOK_S = 0.05
+"""Seconds between two looks of a torchrun for the other nodes."""
 _PR_SET_CHILD_SUBREAPER = 36
 _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _HERE = str(Path(__file__).absolute())
@@ -153,8 +156,10 @@ def _keep(
     A request holds `shared` (the environment that the parent must have been started with), `own`
     (variables of all workers), `workers` (each: `variables`, `stdout`, `stderr`), `folder`,
     `entrypoint` (a script or -m and a module, and its arguments) and `cgroup` ("" for none). It may
-    hold `unset` (names of `shared` that the workers do not have) and `walls` (arguments of
-    muster.launch.entering.enter, and `user_namespaces`: whether the workers may make any).
+    hold `unset` (names of `shared` that the workers do not have), `is_launcher` (the only worker is
+    torchrun) and `walls` (arguments of muster.launch.entering.enter, and `user_namespaces`: whether
+    the workers may make any). Or it asks for the store of a gang: `store` is the address, and `own` and
+    `cgroup` are as above.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # It ends with its workers, also when a signal to all processes of the node has come.
@@ -172,6 +177,8 @@ def _keep(
         request = json.loads(reader.readline() or b"null")
         if request is None:
             os._exit(0)
+        if host := request.get("store"):
+            _serve_store(host, request, connection, label)
         _check_environment(shared, request["shared"])
         if request["cgroup"]:
             (Path(request["cgroup"]) / "cgroup.procs").write_text("0")
@@ -183,7 +190,8 @@ def _keep(
             os._exit(0)  # another process has gone on, behind the walls
         if walls:
             _check_home(request["own"]["HOME"])
-        _check_shadows(request["entrypoint"], request["folder"])
+        if not request.get("is_launcher"):  # torchrun's workers import for themselves
+            _check_shadows(request["entrypoint"], request["folder"])
         label.write("muster-warm (keeper)", request["own"])
         os.chdir(request["folder"])
         if not reader.readline():
@@ -219,6 +227,23 @@ def _keep(
     _wait_for(pids, tell)
     del store
     reader.readline()  # what else came from the workers is ended before us
+    os._exit(0)
+
+
+def _serve_store(
+    host: str, request: dict[str, Any], connection: socket.socket, label: Label
+) -> None:
+    """Be what muster.launch.rendezvous is, on this address, until the connection is closed."""
+    label.write("muster-warm (rendezvous)", request["own"])
+    if request["cgroup"]:
+        (Path(request["cgroup"]) / "cgroup.procs").write_text("0")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, 0), family=family, backlog=2048)
+    store = _host_store(listener)
+    told = json.dumps({"pid": os.getpid(), "port": store.port})
+    with contextlib.suppress(OSError):
+        connection.sendall(told.encode() + b"\n")
+        connection.recv(1)
     os._exit(0)
 
 
@@ -277,7 +302,7 @@ def _host_store(listener: socket.socket) -> Any:
     """Host the store that torchrun hosts otherwise, so that no worker must bind a port."""
     from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-    host, port = listener.getsockname()
+    host, port = listener.getsockname()[:2]
     return TCPStore(
         host,
         port,
@@ -320,6 +345,10 @@ def _become(request: dict[str, Any], number: int) -> None:
     for name in request.get("unset", ()):
         os.environ.pop(name, None)
     _reset_modules()
+    if request.get("is_launcher"):
+        _attach([])
+        _meet_quickly()
+        return
     _attach(os.environ.pop("MUSTER_ATTACH", "").split())
 
 
@@ -335,6 +364,18 @@ def _attach(what: list[str]) -> None:
             attach.pass_on(what)
     except Exception as error:  # an interpreter in which nothing of ours works
         sys.stderr.write(f"muster: nothing is measured: {type(error).__name__}: {error}\n")
+
+
+def _meet_quickly() -> None:
+    """Have torchrun look for the other nodes more often than once a second, where this version of
+    torch allows it: it both waits for so long and keeps what it has read."""
+    with contextlib.suppress(ImportError, AttributeError):
+        name = "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
+        module: Any = importlib.import_module(name)
+        holder = module._BackendRendezvousStateHolder.__init__
+        if holder.__defaults__ == (1,) and callable(module._delay):
+            holder.__defaults__ = (0,)
+            module._delay = lambda **_: time.sleep(LOOK_S)
 
 
 def _highest_fd() -> int:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from muster import wire
 from muster_agent.clock import unix_ms
@@ -21,6 +21,7 @@ from muster_agent.jobs.launch import (
     Command,
     build_commands,
     build_warm,
+    build_warm_launcher,
     session_environment,
     with_values,
     worker_log_dir,
@@ -56,6 +57,8 @@ _LONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 FIND_AGAIN_S = 1.0
 """Seconds between two searches for the workers of a script; each reads all of /proc."""
 
+LAUNCHER_WAIT_S = 1.0
+"""Seconds to wait for a warm parent to fork torchrun, which a new one takes not much longer for."""
 WALLS_TIMEOUT_S = 20.0
 """Seconds for walls to be built."""
 
@@ -144,19 +147,31 @@ class Processes:
         return rendezvous
 
     async def start_warm(
-        self, prepared: Prepared, *, wait: Callable[[asyncio.Task[Keeper]], Awaitable[bool]]
+        self,
+        prepared: Prepared,
+        rendezvous: wire.Rendezvous | None,
+        *,
+        wait: Callable[[asyncio.Task[Keeper]], Awaitable[bool]],
     ) -> bool:
-        """Fork the workers from a process that has already imported torch.
+        """Fork the workers, or their torchrun, from a process that has already imported torch.
 
         `wait` comes back when the task is done, or answers False when nobody wants it any more.
         False, with the reason in our log, when nothing was started.
         """
-        command = build_warm(self.spec, prepared.place, run_id=f"muster-{self.spec.allocation_id}")
+        if self.options.forks_launcher:
+            command = build_warm_launcher(self.spec, prepared.place, rendezvous)
+        else:
+            run_id = f"muster-{self.spec.allocation_id}"
+            command = build_warm(self.spec, prepared.place, run_id=run_id)
         inside = {**command.shared, **command.own}
+        for name in command.unset:
+            del inside[name]
         if self.confinement.is_on:
             inside = self.confinement.environment(inside)
         folders = [
-            Path(worker_log_dir(str(self.folder.logs), local_rank))
+            launcher_log(self.folder.logs, "stdout").parent
+            if command.launcher
+            else Path(worker_log_dir(str(self.folder.logs), local_rank))
             for local_rank in range(len(command.workers))
         ]
         for folder in folders:
@@ -179,7 +194,8 @@ class Processes:
                 for folder, variables in zip(folders, command.workers, strict=True)
             ],
             "folder": prepared.place.work_dir,
-            "entrypoint": with_values(self.spec, inside).entrypoint,
+            "entrypoint": command.launcher or with_values(self.spec, inside).entrypoint,
+            "is_launcher": bool(command.launcher),
             "cgroup": str(self.cgroup.path) if self.cgroup is not None else "",
         }
         starting = asyncio.create_task(self._fork_behind_walls(request, prepared))
@@ -197,8 +213,9 @@ class Processes:
         self.keeper, self.launcher = keeper, keeper.child
         self._open_to_sessions(inside, prepared.place.work_dir)
         self._note_folders(prepared)
+        if command.launcher:
+            return True  # Its workers are found as those of any torchrun.
         for child, variables in zip(keeper.workers, command.workers, strict=True):
-            self.limits.bound(child.pid)
             variables["MASTER_PORT"] = str(keeper.port)
             self._record(self.workers.add_child(child, variables))
         return True
@@ -209,8 +226,9 @@ class Processes:
         return await start_keeper(
             self.options.warm_socket,
             {**request, "walls": walls},
-            timeout_s=self.options.warm_wait_s,
+            timeout_s=LAUNCHER_WAIT_S if self.options.forks_launcher else self.options.warm_wait_s,
             on_end=self._on_end,
+            bound=self.limits.bound,
         )
 
     async def _hold(self, prepared: Prepared) -> dict[str, Any]:
@@ -354,9 +372,19 @@ class Processes:
 
     def launcher_pid(self) -> int:
         """Return the pid of the process that starts the workers; 0 if there is none yet."""
+        if self.keeper is not None and self.options.forks_launcher:
+            return self.keeper.workers[0].pid
         if self.confinement.is_on:
             return self.confinement.launcher_pid()
         return self.launcher.pid if self.launcher is not None else 0
+
+    @property
+    def launcher_name(
+        self,
+    ) -> Literal["torchrun", "direct", "plain", "shell", "the workers' keeper"]:
+        """Return what starts the workers, in words."""
+        is_replaced = self.keeper is not None and not self.options.forks_launcher
+        return "the workers' keeper" if is_replaced else self.spec.launcher
 
     @property
     def has_ended(self) -> bool:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
+import socket
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from muster import wire
 from muster_agent.jobs.exits import signal_name
@@ -20,6 +23,8 @@ from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.processes.confinement import Confinement
 from muster_agent.shim.processes.ports import PortLease, lease_port
 
+WARM_STORE_TIMEOUT_S = 1.0
+"""Seconds for a warm parent to fork the store, which a new process takes about as long for."""
 STORE_START_TIMEOUT_S = 180.0
 """Seconds for the store to tell its port: Python may start from a cold shared disk, or in a container."""
 
@@ -37,6 +42,7 @@ class RendezvousHost:
     ) -> None:
         self._run_id = f"muster-{spec.trial_id}.{spec.attempt_no}"
         self._host = options.node_address
+        self._warm_socket = options.warm_socket
         self._folder = folder
         self._words = folder.logs / "launcher" / "rendezvous.log"
         self._lease: PortLease | None = None
@@ -48,6 +54,8 @@ class RendezvousHost:
         self._give_up_at = 0.0
         self._failure = ""
         self._is_closed = False
+        self._start_cold: Callable[[], None] | None = None
+        """Starts a store as a new process; None where the store is one."""
 
     @property
     def store_pid(self) -> int:
@@ -72,7 +80,41 @@ class RendezvousHost:
         cgroup: Cgroup | None,
         confinement: Confinement,
     ) -> None:
+        """Start the store, forked from a warm parent if there is one. Raises PrepareFailed."""
+        self._give_up_at = time.monotonic() + WARM_STORE_TIMEOUT_S
+        self._start_cold = lambda: self._start_process(place, children, cgroup, confinement)
+        # What is forked would be outside the walls.
+        if confinement.is_on or not self._warm_socket or not self._ask_parent(children, cgroup):
+            self._start_cold()
+
+    def _ask_parent(self, children: Children, cgroup: Cgroup | None) -> bool:
+        """Ask a warm parent for the store; see muster.launch.warm. Return whether it can be asked."""
+        request = {
+            "store": self._host,
+            "own": children.marks,
+            "cgroup": str(cgroup.path) if cgroup is not None else "",
+        }
+        with socket.socket(socket.AF_UNIX) as connection:
+            try:
+                connection.connect(self._warm_socket)
+                connection.sendall(json.dumps(request).encode() + b"\n")
+            except OSError:
+                return False
+            connection.setblocking(False)
+            self._stdin = None
+            self._stdout = cast(IO[bytes], connection.makefile("rb", 0))
+        self._store = Child(0)
+        return True
+
+    def _start_process(
+        self,
+        place: LaunchContext,
+        children: Children,
+        cgroup: Cgroup | None,
+        confinement: Confinement,
+    ) -> None:
         """Start `muster.launch.rendezvous`, which binds port 0. Raises PrepareFailed."""
+        self._start_cold = None
         environment = dict(place.inherited)
         if place.sdk_path:
             environment["PYTHONPATH"] = place.sdk_path
@@ -115,8 +157,16 @@ class RendezvousHost:
         assert self._store is not None
         self._said += self._stdout.read(4096) or b""
         if self._said.endswith(b"\n"):
-            port = int(json.loads(self._said)["port"])
+            told = json.loads(self._said)
+            port = int(told["port"])
+            if self._start_cold is not None:
+                self._store = Child(int(told["pid"]))
             return wire.Rendezvous(host=self._host, port=port, run_id=self._run_id)
+        if self._start_cold is not None:
+            if time.monotonic() > self._give_up_at:
+                self._stdout.close()  # Then a parent that is late ends what it has forked.
+                self._start_cold()
+            return None
         if self._store.has_ended or time.monotonic() > self._give_up_at:
             words = self._last_words() or "it did not answer in time"
             raise PrepareFailed(
@@ -128,6 +178,11 @@ class RendezvousHost:
 
     def failure(self) -> str:
         """Return why the store has failed before it was closed, as a clause; "" if it has not."""
+        if self._start_cold is not None and not self._is_closed:
+            assert self._stdout is not None
+            assert self._store is not None
+            if self._stdout.read(1) == b"":
+                self._store.signal = self._store.signal or signal.SIGKILL
         if self._is_closed or self._store is None or not self._store.status:
             return self._failure
         status = self._store.status

@@ -46,12 +46,15 @@ class Keeper:
         self.port = 0
         """Port of the store it hosts."""
         self._listening: asyncio.Task[None] | None = None
+        self._is_launcher = False
 
-    async def start(self, request: Mapping[str, Any]) -> None:
-        """Fork the workers. Raises NoWarmWorkers and OSError."""
+    async def start(self, request: Mapping[str, Any], bound: Callable[[int], None]) -> None:
+        """Fork the workers; `bound` is called with the pid of their parent before. Raises NoWarmWorkers
+        and OSError."""
         await self._say(request)
         self.child = Child(int((await self._hear())["keeper"]))
         self.identity = identify(self.child.pid)
+        bound(self.child.pid)
         # The fork begins only now: had we given up meanwhile, the keeper would end.
         await self._say({"go": True})
         answer = await self._hear()
@@ -61,6 +64,7 @@ class Keeper:
             await self._say({"found": True})
         self.workers = [Child(pid) for pid in pids]
         self.port = int(answer["port"])
+        self._is_launcher = bool(request.get("is_launcher"))
         self._listening = asyncio.create_task(self._listen())
 
     def close(self) -> None:
@@ -91,7 +95,10 @@ class Keeper:
                 if "ended" in message:
                     _end(self.workers[message["ended"]], message["status"])
                 elif "done" in message:
-                    _end(self.child, int(any(worker.status for worker in self.workers)))
+                    status = int(any(worker.status for worker in self.workers))
+                    if self._is_launcher:
+                        status = self.workers[0].status or 0
+                    _end(self.child, status)
                 self._on_end()
         if not self.child.has_ended:
             _end(self.child, _KILLED)
@@ -104,6 +111,7 @@ async def start_keeper(
     *,
     timeout_s: float,
     on_end: Callable[[], None],
+    bound: Callable[[int], None] = lambda _: None,
 ) -> Keeper:
     """Return a keeper with its workers. Raises NoWarmWorkers if there is none within `timeout_s`."""
     keeper: Keeper | None = None
@@ -111,7 +119,7 @@ async def start_keeper(
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_unix_connection(socket_path, limit=MAX_LINE_BYTES)
             keeper = Keeper(reader, writer, on_end=on_end)
-            await keeper.start(request)
+            await keeper.start(request, bound)
             return keeper
     except TimeoutError:
         problem = NoWarmWorkers(f"the warm parent did not answer within {timeout_s:g} s")
