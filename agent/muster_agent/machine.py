@@ -507,6 +507,8 @@ class Machine:
     def _why_cold(self, spec: wire.AllocationSpec) -> str:
         if self._settings.warm_workers == "none":
             return "the node's settings ask for none"
+        if self._isolation.is_on and not self._forks_workers(spec):
+            return "jobs are isolated, and torchrun is forked outside the walls alone"
         return why_cold(spec, is_isolated=self._isolation.is_on)
 
     def _parent_of(self, spec: wire.AllocationSpec) -> tuple[str, Mapping[str, str]]:
