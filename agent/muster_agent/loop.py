@@ -50,6 +50,7 @@ from muster_agent.plan import (
     TakeStacks,
     plan,
 )
+from muster_agent.polling import AssignmentsPoll
 from muster_agent.preparing import Preparation, settle
 from muster_agent.settings import AgentSettings
 from muster_agent.tunnels import CannotOpen, Job
@@ -65,8 +66,6 @@ OUTPUTS_WAIT_S = 60.0
 TOLD_TO_END = "the node's agent was told to end"
 SIGNAL_LOOKS = 5
 """Number of looks, each after TELL_AGAIN_S, at whether the shims got the agent's signal too."""
-LATE_ANSWER_S = 3.0
-"""An answer to a poll that the server has given for so long was lost on its way."""
 CREATE_RETRY_S = 5.0
 TELL_AGAIN_S = 0.1
 MEMORY_WAIT_S = 3.0
@@ -115,9 +114,7 @@ class Agent:
         self._lease_s = 0.0
         self._renewing: set[str] = set()
         """Allocations whose shims have not answered to the last end of the lease yet."""
-        self._patience: asyncio.Timeout | None = None
-        self._polled_index: int | None = None
-        """Ends the poll under way."""
+        self._poll = AssignmentsPoll(self._plane)
         self._wake = asyncio.Event()
         self._beat_soon = asyncio.Event()
         """Ends the pause before the next heartbeat."""
@@ -284,11 +281,11 @@ class Agent:
                 continue
             if is_away:
                 is_away = False
-                self._ask_anew()
+                self._poll.ask_anew()
             if reply.server_time_ms is not None:
                 self._machine.note_server_time(reply.server_time_ms, sent_boot_s=asked_at)
             heartbeat_s = reply.heartbeat_s
-            self._expect(reply.assignments_index)
+            self._poll.expect(reply.assignments_index)
             if reply.credential:
                 self._take_credential(reply.credential)
             # Counted from before the request: the lease of a slow answer may have expired on its
@@ -346,41 +343,6 @@ class Agent:
         else:
             log.info("credential_replaced")
 
-    async def _poll(self, session: Session, index: int | None) -> wire.AssignmentsReply:
-        """Return the server's answer, which the server holds back while its state still has number
-        `index`."""
-        self._polled_index = index
-        try:
-            async with asyncio.timeout(None) as self._patience:
-                return await self._plane.assignments(session, index)
-        except TimeoutError as error:
-            raise ServerUnreachable(
-                "the server was away meanwhile, or its answer was lost"
-            ) from error
-        finally:
-            self._patience = None
-
-    def _expect(self, index: int | None) -> None:
-        """The server's assignments have this number: if the poll under way was asked with a smaller
-        one, its answer must be on its way. Through a connection that broke unnoticed it never comes,
-        and the poll would wait for it until its own time is over."""
-        poll, known = self._patience, self._polled_index
-        if poll is None or index is None or (known is not None and index <= known):
-            return
-
-        def give_up() -> None:
-            if self._patience is poll:
-                self._ask_anew()
-
-        asyncio.get_running_loop().call_later(LATE_ANSWER_S, give_up)
-
-    def _ask_anew(self) -> None:
-        """The server is reached again: whoever held the poll under way may have forgotten it, and
-        what is wanted now should not wait until that is given up."""
-        if self._patience is not None:
-            self._patience.reschedule(asyncio.get_running_loop().time())
-            self._patience = None
-
     def _renew(self) -> None:
         """Begin to send the new end of the lease to the shims that kill their workers when it
         expires. No heartbeat waits for the answer of a shim."""
@@ -404,7 +366,7 @@ class Agent:
         index: int | None = None
         while True:
             reply = await persistently(
-                lambda known=index: self._poll(session, known),  # type: ignore[misc]
+                lambda known=index: self._poll.ask(session, known),  # type: ignore[misc]
                 what="assignments",
             )
             if index is not None and reply.index < index:

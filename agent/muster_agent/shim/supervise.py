@@ -37,7 +37,7 @@ from muster_agent.jobs.folder import (
     remove_socket_dir,
 )
 from muster_agent.jobs.launch import STEPS, attached, dump_prefix, environment_of, is_built_in
-from muster_agent.jobs.process import Identity, descendants, identify, send_signal
+from muster_agent.jobs.process import Identity, descendants, identify
 from muster_agent.jobs.survivors import note
 from muster_agent.outputs.work import OUTPUT_FOLDER
 from muster_agent.plan import TERMINAL
@@ -68,18 +68,14 @@ from muster_agent.shim.reporting.event_values import EventValues
 from muster_agent.shim.reporting.log_values import LogValues
 from muster_agent.shim.reporting.media import MediaKeeper
 from muster_agent.shim.reporting.profiling import Profiling
-from muster_agent.shim.reporting.progress import Watching, is_dumping
+from muster_agent.shim.reporting.progress import Watching
 from muster_agent.shim.reporting.reports import ReportServer
 from muster_agent.shim.state import Standing, first_state
+from muster_agent.shim.stopping import Stopping
 from muster_agent.tracking.tracker import JobTracker
 
 POLL_S = 0.1
 UPKEEP_S = 5.0
-SIBLING_GRACE_S = 1.0
-"""Seconds between SIGTERM and SIGKILL for the other workers after one has failed."""
-LAUNCHER_LINGER_S = 2.0
-"""Seconds a launcher may outlive its workers in a stop; otherwise it may wait minutes for other
-nodes."""
 DRAIN_TIMEOUT_S = 5.0
 AGENT_WAIT_S = 5.0
 """Seconds that an agent is given to say what a signal to all processes of the node means: longer than it
@@ -175,6 +171,16 @@ class Shim:
             media=self.media,
             profiled=lambda rank, said: self.profiling.take(rank, said),
             uid=self.processes.confinement.uid,
+        )
+        self.stopping = Stopping(
+            self.spec,
+            self.commands,
+            self.processes,
+            self.reports,
+            own_word=lambda: self._leave_word(site_signals.SHIM),
+            is_signalled=lambda: self.is_signalled,
+            work_dir=lambda: self.work_dir,
+            tick=self._tick,
         )
         self._take_metrics()
         self.watching = Watching(
@@ -386,7 +392,8 @@ class Shim:
         await self._watch()
         if await self._is_ending() or (self.commands.must_end() and not self._has_ended()):
             self.was_asked = True
-            await self._stop()
+            self.standing.enter("STOPPING", message=self.commands.reason)
+            self.is_forced = not await self.stopping.stop()
         await self._exit()
 
     async def _is_ending(self) -> bool:
@@ -521,7 +528,7 @@ class Shim:
             self._tell_near_limit()
             if self.workers.has_failed() and not self.processes.is_script:
                 self._tell_failure()
-                await self._end_siblings()
+                await self.stopping.end_siblings()
                 return
             if self._is_upkeep_due():
                 self._keep_logs_in_bounds()
@@ -551,93 +558,9 @@ class Shim:
         if info.cause != "success":
             self.standing.enter("STOPPING", message=info.message, exit=info)
 
-    async def _end_siblings(self) -> None:
-        """End the other workers after a failure: they would wait for the failed one in their next
-        collective.
-
-        torchrun ends them as well, but more patiently.
-        """
-        self._leave_word(site_signals.SHIM)
-        for number, patience_s in (
-            (signal.SIGTERM, SIBLING_GRACE_S),
-            (signal.SIGKILL, LAUNCHER_LINGER_S),
-        ):
-            for worker in self.workers.alive():
-                if worker.identity is not None:
-                    send_signal(worker.identity, number)
-            deadline = time.monotonic() + patience_s
-            while not self._has_ended() and self.commands.kill is None:
-                if time.monotonic() > deadline:
-                    break
-                await self._tick(0.05)
-                self.workers.observe()
-
-    async def _stop(self) -> None:
-        """Ask, insist, and stop waiting when the grace period is over.
-
-        Workers whose script uses the SDK hear of it on their socket and get half of the grace to
-        end by themselves (nearly all of it once they say that they are winding down); then SIGTERM.
-        Others get SIGTERM at once. So do all of a gang that has failed elsewhere: nobody goes on
-        from what they would still do, and they are given no longer than failed siblings.
-
-        Where all processes of the node have got a SIGTERM already, the word that it means them stands
-        for the one from here: a script that handles it may be saving. For those that have not heard of
-        it, SIGTERM follows when half of the rest is over. It waits, within the grace, for a dump that is
-        being written: that says where a training hangs.
-        """
-        self.standing.enter("STOPPING", message=self.commands.reason)
-        is_urgent = self.commands.stop_kind == "gang"
-        grace_s = self._stop_grace_s()
-        self.reports.push(
-            wire.Control(
-                should_stop=True,
-                reason=self.commands.reason,
-                kind=self.commands.stop_kind,
-                deadline_boot_s=boot_clock() + grace_s,
-            )
-        )
-        began = time.monotonic()
-        self.stop_until = began + grace_s
-        dumps = Path(dump_prefix(f"{self.work_dir}/{OUTPUT_FOLDER}", self.spec.attempt_no))
-        listens = any(not worker.attached for worker in self.reports.workers)
-        patience_s = grace_s * 0.5 if listens and not is_urgent else 0.0
-        was_terminated = False
-        workers_gone_at: float | None = None
-        while not self.processes.is_gone and self.commands.kill is None:
-            elapsed_s = time.monotonic() - began
-            if elapsed_s >= grace_s:
-                self.is_forced = True
-                return
-            if self.reports.all_are_stopping and not is_urgent:
-                patience_s = grace_s * 0.9
-            self.processes.find()
-            self.workers.observe()
-            alive = self.workers.alive()
-            if elapsed_s >= patience_s:
-                self._leave_word(site_signals.SHIM)
-            signal_at_s = (patience_s + grace_s) / 2 if self.is_signalled else patience_s
-            if not was_terminated and elapsed_s >= signal_at_s and not is_dumping(dumps):
-                was_terminated = True
-                targets = {w.identity for w in alive if w.identity is not None}
-                if self.processes.is_script or not targets:
-                    targets.update(self.processes.to_terminate())
-                for target in targets:
-                    send_signal(target, signal.SIGTERM)
-            if not alive and workers_gone_at is None:
-                workers_gone_at = time.monotonic()
-            if (
-                workers_gone_at is not None
-                and time.monotonic() - workers_gone_at > LAUNCHER_LINGER_S
-            ):
-                self._leave_word(site_signals.SHIM)
-                for target in self.processes.to_terminate():
-                    send_signal(target, signal.SIGTERM)
-                workers_gone_at = time.monotonic()
-            await self._tick(0.05)
-
     async def _exit(self) -> None:
         """End what is left, then report how it ended."""
-        ended_at, num_left, grace_s = time.time(), 0, self._stop_grace_s()
+        ended_at, num_left, grace_s = time.time(), 0, self.stopping.grace_s()
         if not self.was_asked:
             num_left = self._tell_leftovers()
             self._tell_failure()
@@ -694,7 +617,7 @@ class Shim:
             stop_at_ms=self.commands.asked_at_ms,
             site_stop_at_ms=self.signalled_at_ms or self.commands.told_at_ms,
             is_forced=self.is_forced,
-            stop_grace_s=self._stop_grace_s(),
+            stop_grace_s=self.stopping.grace_s(),
             num_oom_kills_here=num_oom_kills_here,
             num_oom_kills_on_node=num_oom_kills_on_node,
             engine_failure=processes.confinement.fate().failure,
@@ -705,13 +628,6 @@ class Shim:
             num_survivors=num_survivors,
             unix_at_boot_ms=unix_at_boot_ms(),
         )
-
-    def _stop_grace_s(self) -> float:
-        if self.commands.stop_grace_s is not None:
-            return self.commands.stop_grace_s
-        if self.commands.stop_kind == "gang":
-            return min(self.spec.stop_grace_s, SIBLING_GRACE_S)
-        return self.spec.stop_grace_s
 
     def _how_asked(self) -> Literal["", "stop", "kill", "node"]:
         if not self.was_asked:

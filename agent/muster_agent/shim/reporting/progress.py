@@ -28,8 +28,6 @@ from muster_agent.jobs.process import Identity, is_alive, send_signal
 from muster_agent.shim.processes.workers import Worker
 from muster_agent.shim.reporting import ras
 
-DUMP_SETTLES_S = 2.0
-"""Seconds without a write after which a dump of torch's flight recorder is whole."""
 PROGRESS_INTERVAL_S = 10.0
 """Seconds between two looks at the workers' progress; unchanged progress is not reported again."""
 ANSWER_TIMEOUT_S = 5.0
@@ -342,15 +340,3 @@ def _spied(pids: Sequence[int]) -> tuple[str, str]:
         elif words := done.stderr.decode(errors="replace").strip().splitlines():
             problem = f"py-spy failed: {words[0][:200]}"
     return "\n".join(texts), problem
-
-
-def is_dumping(prefix: Path) -> bool:
-    """Return whether torch has written to a dump of its flight recorder a moment ago, to a file whose path
-    begins with `prefix`."""
-    now = time.time()
-    with contextlib.suppress(OSError):  # a file may go meanwhile
-        return any(
-            abs(now - file.lstat().st_mtime) < DUMP_SETTLES_S
-            for file in prefix.parent.glob(f"{prefix.name}*")
-        )
-    return False
