@@ -30,6 +30,7 @@ import contextlib
 import ctypes
 import gc
 import importlib
+import inspect
 import json
 import os
 import select
@@ -55,6 +56,8 @@ IMPORTS = (
 torch._dynamo. An interpreter without the built-in trainer's requirements starts without them."""
 ALIAS = "__mp_main__"
 """Second name of `__main__`, which multiprocessing gives it."""
+RENDEZVOUS = "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
+"""Module in which torchrun meets those of other nodes."""
 LOOK_S = 0.05
 """Seconds between two looks of a torchrun for the other nodes."""
 _PR_SET_CHILD_SUBREAPER = 36
@@ -367,15 +370,15 @@ def _attach(what: list[str]) -> None:
 
 
 def _meet_quickly() -> None:
-    """Have torchrun look for the other nodes more often than once a second, where this version of
-    torch allows it: it both waits for so long and keeps what it has read."""
-    with contextlib.suppress(ImportError, AttributeError):
-        name = "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
-        module: Any = importlib.import_module(name)
-        holder = module._BackendRendezvousStateHolder.__init__
-        if holder.__defaults__ == (1,) and callable(module._delay):
-            holder.__defaults__ = (0,)
-            module._delay = lambda **_: time.sleep(LOOK_S)
+    """Have torchrun look for the other nodes every LOOK_S seconds. It waits a second between two looks, and
+    keeps what it has read for as long; it has no option for either. A version of torch in which this is
+    written in another way keeps its own pace."""
+    with contextlib.suppress(Exception):
+        module: Any = importlib.import_module(RENDEZVOUS)
+        start, delay = module._BackendRendezvousStateHolder.__init__, module._delay
+        if start.__defaults__ == (1,) and [*inspect.signature(delay).parameters] == ["seconds"]:
+            start.__defaults__ = (0,)
+            module._delay = lambda seconds: delay(LOOK_S)
 
 
 def _highest_fd() -> int:

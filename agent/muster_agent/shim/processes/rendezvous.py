@@ -155,7 +155,8 @@ class RendezvousHost:
         not start."""
         assert self._stdout is not None
         assert self._store is not None
-        self._said += self._stdout.read(4096) or b""
+        read = self._stdout.read(4096)
+        self._said += read or b""
         if self._said.endswith(b"\n"):
             told = json.loads(self._said)
             port = int(told["port"])
@@ -163,7 +164,7 @@ class RendezvousHost:
                 self._store = Child(int(told["pid"]))
             return wire.Rendezvous(host=self._host, port=port, run_id=self._run_id)
         if self._start_cold is not None:
-            if time.monotonic() > self._give_up_at:
+            if read == b"" or time.monotonic() > self._give_up_at:
                 self._stdout.close()  # Then a parent that is late ends what it has forked.
                 self._start_cold()
             return None
