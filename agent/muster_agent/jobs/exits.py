@@ -489,6 +489,12 @@ def parse_torchrun_failures(launcher_stderr: str) -> list[WorkerEnd]:
     ]
 
 
+def has_torchrun_reported(launcher_stderr: str) -> bool:
+    """Return whether torchrun has said in full which workers failed."""
+    is_there = "Root Cause (first observed failure)" in launcher_stderr
+    return is_there and launcher_stderr.rstrip().endswith("=" * 20)
+
+
 def parse_uncaught(text: str) -> str:
     """Return the exception in a file of muster.launch.uncaught if nobody caught it; "" otherwise."""
     try:

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from muster import wire
 from muster_agent.clock import boot_clock
+from muster_agent.jobs.exits import has_torchrun_reported
 from muster_agent.jobs.launch import dump_prefix
 from muster_agent.jobs.process import send_signal
 from muster_agent.outputs.work import OUTPUT_FOLDER
+from muster_agent.records.logs import launcher_log, tail
 from muster_agent.shim.control import Commands
 from muster_agent.shim.processes.gang import Processes
 from muster_agent.shim.reporting.reports import ReportServer
@@ -23,6 +25,9 @@ SIBLING_GRACE_S = 1.0
 LAUNCHER_LINGER_S = 2.0
 """Seconds a launcher may outlive its workers in a stop; otherwise it may wait minutes for other
 nodes."""
+GANG_LINGER_S = 0.3
+"""Seconds a launcher may outlive its workers where another member of the gang has failed: it may wait for
+that member's launcher."""
 DUMP_SETTLES_S = 2.0
 """Seconds without a write after which a dump of torch's flight recorder is whole."""
 
@@ -87,6 +92,8 @@ class Stopping:
                     break
                 await self._tick(LOOK_S)
                 workers.observe()
+                if self._is_launcher_done():
+                    self._signal_launcher(signal.SIGKILL)
 
     async def stop(self) -> bool:
         """Ask, insist, and stop waiting when the grace period is over. Return whether they have ended
@@ -139,16 +146,31 @@ class Stopping:
                     send_signal(target, signal.SIGTERM)
             if not alive and workers_gone_at is None:
                 workers_gone_at = time.monotonic()
-            if (
-                workers_gone_at is not None
-                and time.monotonic() - workers_gone_at > LAUNCHER_LINGER_S
-            ):
+            gone_s = time.monotonic() - workers_gone_at if workers_gone_at is not None else 0.0
+            if self._is_launcher_done(gone_s if is_urgent else 0.0):
+                self._signal_launcher(signal.SIGKILL)
+            elif gone_s > LAUNCHER_LINGER_S:
                 self._own_word()
-                for target in self._processes.to_terminate():
-                    send_signal(target, signal.SIGTERM)
+                self._signal_launcher(signal.SIGTERM)
                 workers_gone_at = time.monotonic()
             await self._tick(LOOK_S)
         return True
+
+    def _is_launcher_done(self, urgent_s: float = 0.0) -> bool:
+        """Return whether the workers are gone, and torchrun has said which of them failed. All that is
+        left to it then is to end, and freeing torch takes up to a second.
+
+        urgent_s: for how long the workers have been gone, if their gang waits for this node.
+        """
+        workers = self._processes.workers
+        if self._spec.launcher != "torchrun" or workers.alive() or not workers.are_all_known:
+            return False
+        words = tail(launcher_log(self._processes.folder.logs, "stderr"))
+        return urgent_s > GANG_LINGER_S or has_torchrun_reported(words)
+
+    def _signal_launcher(self, number: signal.Signals) -> None:
+        for target in self._processes.to_terminate():
+            send_signal(target, number)
 
     def _is_dumping(self) -> bool:
         """Return whether torch has written to a dump of its flight recorder a moment ago."""

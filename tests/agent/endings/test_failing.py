@@ -92,6 +92,54 @@ def test_the_status_of_a_torchrun_worker_is_known_though_torchrun_never_says_it(
     assert shim.wait_exit().message == early.message
 
 
+SLOW_TO_END = """
+import sys
+if "torch.distributed.run" in sys.orig_argv:
+    import atexit, signal, time
+    def slow():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(60)
+    atexit.register(slow)
+"""
+
+
+@pytest.fixture
+def slow_torchrun(shims: Any) -> dict[str, str]:
+    """Variables with which torchrun takes a minute to end, and not the second that torch may take."""
+    (shims.code / "sitecustomize.py").write_text(SLOW_TO_END)
+    return {"PYTHONPATH": str(shims.code)}
+
+
+@pytest.mark.torch
+def test_nobody_waits_for_a_torchrun_that_has_said_which_worker_failed(
+    shims: Any, wait_for: Any, slow_torchrun: dict[str, str]
+) -> None:
+    script = "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit(7)\ntime.sleep(600)"
+    shim = shims(script, launcher="torchrun", variables=slow_torchrun)
+    shim.start()
+    _, told_at_ms = told_failure(shim, wait_for)
+    assert shim.wait_exit().message == "rank 1 exited with code 7"
+    (ended_at_ms,) = (
+        r.at_ms for r in shim.records if getattr(r.record, "observed", "") == "EXITED"
+    )
+    assert ended_at_ms - told_at_ms < 2_500
+    said = (shim.folder.logs / "launcher" / "stderr.log").read_text()
+    assert "Root Cause" in said
+    assert said.rstrip().endswith("====")
+
+
+@pytest.mark.torch
+def test_a_member_that_ends_for_its_gang_is_stopped_though_its_torchrun_takes_long(
+    shims: Any, wait_for: Any, slow_torchrun: dict[str, str]
+) -> None:
+    shim = shims("import time; time.sleep(600)", launcher="torchrun", variables=slow_torchrun)
+    shim.start()
+    shim.wait_state("RUNNING", timeout_s=120)
+    shim.command("stop", reason="rank 3 has failed", kind="gang", grace_s=20.0)
+    info = shim.wait_exit()
+    assert (info.cause, info.message) == ("stopped", "stopped (rank 3 has failed)")
+
+
 def test_an_urgent_stop_gives_reporting_workers_no_notice(shims: Any, wait_for: Any) -> None:
     shim = shims(
         "import json, os, signal, socket, time\n"
