@@ -13,7 +13,7 @@ FOLDER = Path(__file__).resolve().parent
 def questions() -> dict[str, str]:
     """Return what each benchmark answers, by the name of its script: the table of README.md."""
     rows = re.findall(
-        r"^\| `(\w+)\.py` \| (.*?) \|", (FOLDER / "README.md").read_text(), re.MULTILINE
+        r"^\| `([\w/]+)\.py` \| (.*?) \|", (FOLDER / "README.md").read_text(), re.MULTILINE
     )
     return dict(rows)
 

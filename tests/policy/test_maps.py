@@ -58,7 +58,11 @@ def test_the_browser_leaves_out_of_code_what_the_command_line_does() -> None:
 
 
 def test_every_benchmark_is_listed_with_its_question() -> None:
-    scripts = {script.stem: script.read_text() for script in (ROOT / "bench").glob("[a-z]*.py")}
+    bench = ROOT / "bench"
+    scripts = {
+        str(script.relative_to(bench).with_suffix("")): script.read_text()
+        for script in bench.rglob("[a-z]*.py")
+    }
     listed = subprocess.run(
         [sys.executable, "-m", "bench", "--list"],
         cwd=ROOT,
