@@ -1,8 +1,8 @@
 """Measure recovery, part by part: from the kill of a rank to the next new step of a gang of two nodes.
 
-The gang runs a plain script on this machine, as two agents with one slot each. One of its ranks is
-killed 40 steps after a checkpoint. Each run with a warm parent is paired with one without any
-(`environment: {warm: false}`).
+The gang runs a plain script, or the built-in trainer, on this machine, as two agents with one slot each. One
+of its ranks is killed 40 steps after a checkpoint. Each run with a warm parent is paired with one without
+any (`environment: {warm: false}`).
 """
 
 from __future__ import annotations
@@ -26,17 +26,20 @@ from support.quick_stack import QuickStack
 from support.stack import wait_for
 
 SAVE_AT, KILL_AT = 360, 400
-SCRIPT = f"""
+TELL = """
 import json, os, time
+out = open(f"{os.environ['TRUTH']}.{os.environ['RANK']}", "a", buffering=1)
+def say(kind, **more):
+    print(json.dumps(dict(kind=kind, at=time.time(), pid=os.getpid(), **more)), file=out)
+say("process")
+"""
+SCRIPT = f"""{TELL}
 import torch, muster
 import torch.distributed as dist
 dist.init_process_group("gloo")
 run = muster.init()
 rank = dist.get_rank()
-out = open(os.environ["TRUTH"] + f".{{rank}}", "a", buffering=1)
-def say(kind, **more):
-    print(json.dumps(dict(kind=kind, at=time.time(), pid=os.getpid(), **more)), file=out)
-say("process")
+say("met")
 big = torch.zeros(int(float(os.environ["GB"]) * 250e6))
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -61,27 +64,61 @@ while step < 5000:
         dist.barrier()
     say("step", step=step)
 """
-PARTS = ("stopped", "placed", "prepared", "launched", "process", "first step", "new step")
+OWN_MODEL = f"""{TELL}
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 2)
+        zeros = torch.zeros(int(float(os.environ["GB"]) * 250e6))
+        self.big = torch.nn.Parameter(zeros, requires_grad=False)
+        self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+        self.has_run = False
+    def forward(self, x):
+        if self.training and torch.is_grad_enabled():
+            if self.has_run:
+                say("step", step=int(self.step))  # the one before is over
+            time.sleep(0.02)
+            self.step += 1
+            self.has_run = True
+        return self.linear(x)
+def net(inputs, classes):
+    return Net()
+def samples():
+    pair = torch.ones(40_000, 8), torch.zeros(40_000, dtype=torch.int64)
+    few = pair[0][:8], pair[1][:8]
+    return {{"train": pair, "val": few, "test": few}}
+"""
+TRAINER = f"""
+trainer: {{model: "nets:net", data: "nets:samples", batch_size: 4, epochs: 1}}
+code: {{path: .}}
+checkpoints: {{every: {{steps: {SAVE_AT}}}}}
+"""
+PARTS = ("stopped", "placed", "prepared", "launched", "met", "first step", "new step")
 
 
-def measure(gb: float, *, is_warm: bool) -> dict[str, float]:
+def measure(gb: float, *, is_warm: bool, is_built_in: bool = False) -> dict[str, float]:
     """Return seconds since the kill at the end of each part, and how long loading took."""
     with tempfile.TemporaryDirectory(prefix="muster-recovery-") as name:
         folder = Path(name)
         stack = QuickStack(folder / "home", agents=2, slots=1)
         stack.start()
         try:
-            return _measure(stack, folder, gb, is_warm=is_warm)
+            return _measure(stack, folder, gb, is_warm=is_warm, is_built_in=is_built_in)
         finally:
             stack.close()
 
 
-def _measure(stack: QuickStack, folder: Path, gb: float, *, is_warm: bool) -> dict[str, float]:
+def _measure(
+    stack: QuickStack, folder: Path, gb: float, *, is_warm: bool, is_built_in: bool
+) -> dict[str, float]:
     code = folder / "code"
     code.mkdir()
     (code / "train.py").write_text(SCRIPT)
+    (code / "nets.py").write_text(OWN_MODEL)
     (code / "e.yaml").write_text(
-        "name: recovery\nentrypoint: train.py\nresources: {slots: 2, max_nodes: 2}\n"
+        f"name: recovery\n{TRAINER if is_built_in else 'entrypoint: train.py'}\n"
+        "resources: {slots: 2, max_nodes: 2}\n"
         f"environment: {{warm: {str(is_warm).lower()}, "
         f"variables: {{TRUTH: {folder}/truth, GB: '{gb}'}}}}\n"
     )
@@ -103,7 +140,10 @@ def _measure(stack: QuickStack, folder: Path, gb: float, *, is_warm: bool) -> di
         return next((s for s in later if s["step"] > before["step"]), None)
 
     found = wait_for("a new step", new, 300, every_s=0.02)
-    own = lambda kind: next(x["at"] for x in told(0, kind) if x["pid"] == found["pid"])  # noqa: E731
+
+    def own(kind: str) -> float:
+        return next(float(x["at"]) for x in told(0, kind) if x["pid"] == found["pid"])
+
     with stack.client() as client:
         trial = client.trials(last_id(stack))[0]["id"]
         events = client.get(f"/trials/{trial}/events", limit=200)["items"]
@@ -116,7 +156,11 @@ def _measure(stack: QuickStack, folder: Path, gb: float, *, is_warm: bool) -> di
             ("launched", "Attempt 2 is RUNNING"),
         )
     }
-    at |= {"process": own("process"), "first step": own("step"), "new step": found["at"]}
+    at |= {
+        "met": own("process" if is_built_in else "met"),
+        "first step": own("step"),
+        "new step": found["at"],
+    }
     loading = max((x["took"] for x in told(0, "loaded")), default=0.0)
     return {part: when - killed_at for part, when in at.items()} | {"loading": loading}
 
@@ -129,11 +173,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gb", type=float, default=0.001, help="size of the checkpoint")
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--trainer", action="store_true", help="the built-in trainer, not a script")
     given = parser.parse_args(arguments)
     found: dict[bool, list[dict[str, float]]] = {False: [], True: []}
     for _ in range(given.times):
         for warm, runs in found.items():
-            runs.append(measure(given.gb, is_warm=warm))
+            runs.append(measure(given.gb, is_warm=warm, is_built_in=given.trainer))
             print(
                 "warm" if warm else "cold",
                 {k: round(v, 2) for k, v in runs[-1].items()},
