@@ -545,6 +545,69 @@ def test_a_parent_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None
             assert connection.recv(4096) == b""
 
 
+KEEPER = """
+import json, os, socket, sys, time
+listener = socket.socket(fileno=int(sys.argv[1]))
+connection, _ = listener.accept()
+reader = connection.makefile("rb")
+reader.readline()
+connection.sendall(json.dumps({"keeper": os.getpid()}).encode() + b"\\n")
+reader.readline()
+pid = os.fork()
+if pid == 0:
+    time.sleep(600)
+print(pid, flush=True)
+if sys.argv[2] == "slow":
+    time.sleep(1.5)
+    connection.sendall(json.dumps({"started": [pid], "port": 1}).encode() + b"\\n")
+else:
+    connection.shutdown(socket.SHUT_RDWR)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("kind", ["slow", "silent"])
+def test_nothing_else_is_started_beside_what_a_keeper_has_forked(
+    tmp_path: Path, wait_for: Any, kind: str
+) -> None:
+    """It is waited for although the parent's time is over, or killed with what it has forked."""
+    path = str(tmp_path / "s")
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(path)
+        listener.listen()
+        keeper = subprocess.Popen(
+            [sys.executable, "-c", KEEPER, str(listener.fileno()), kind],
+            pass_fds=[listener.fileno()],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    async def start() -> list[int]:
+        found = await start_keeper(path, {}, timeout_s=1.0, on_end=lambda: None)
+        found.close()
+        return [worker.pid for worker in found.workers]
+
+    assert keeper.stdout is not None
+    try:
+        if kind == "slow":
+            assert asyncio.run(start()) == [int(keeper.stdout.readline())]
+        else:
+            with pytest.raises(NoWarmWorkers):
+                asyncio.run(start())
+            worker = int(keeper.stdout.readline())
+            assert keeper.wait(30) == -signal.SIGKILL
+            wait_for(
+                lambda: not psutil.pid_exists(worker) or not is_running(psutil.Process(worker))
+            )
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(keeper.pid).children():
+                process.kill()
+        keeper.kill()
+        keeper.wait()
+        keeper.stdout.close()
+
+
 def test_at_most_two_parents_and_none_that_failed(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexec sleep 600\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from typing import Any
 import psutil
 
 from muster_agent.clock import unix_ms
-from muster_agent.jobs.process import Child, Identity, identify
+from muster_agent.jobs.process import Child, Identity, descendants, identify, send_signal
 
 MAX_LINE_BYTES = 2**20
+FORK_TIMEOUT_S = 60.0
+"""Seconds for a keeper that has answered to fork the workers."""
 _KILLED = -9
 
 
@@ -73,6 +76,14 @@ class Keeper:
         if self._listening is not None:
             self._listening.cancel()
 
+    def abandon(self) -> None:
+        """Kill the keeper with what it may have forked, which nobody would know of."""
+        self.close()
+        if self.identity is not None:
+            send_signal(self.identity, signal.SIGSTOP)  # so that it forks no more
+            for identity in (*descendants(self.identity.pid), self.identity):
+                send_signal(identity, signal.SIGKILL)
+
     async def _say(self, message: Mapping[str, Any]) -> None:
         self._writer.write(json.dumps(message).encode() + b"\n")
         await self._writer.drain()
@@ -116,10 +127,16 @@ async def start_keeper(
     """Return a keeper with its workers. Raises NoWarmWorkers if there is none within `timeout_s`."""
     keeper: Keeper | None = None
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(timeout_s) as patience:
+
+            def found(pid: int) -> None:
+                bound(pid)
+                # Another set of workers must not be started while this one may be.
+                patience.reschedule(asyncio.get_running_loop().time() + FORK_TIMEOUT_S)
+
             reader, writer = await asyncio.open_unix_connection(socket_path, limit=MAX_LINE_BYTES)
             keeper = Keeper(reader, writer, on_end=on_end)
-            await keeper.start(request, bound)
+            await keeper.start(request, found)
             return keeper
     except TimeoutError:
         problem = NoWarmWorkers(f"the warm parent did not answer within {timeout_s:g} s")
@@ -132,7 +149,7 @@ async def start_keeper(
             keeper.close()
         raise
     if keeper is not None:
-        keeper.close()
+        keeper.abandon()
     raise problem
 
 
