@@ -28,7 +28,6 @@ from muster_server.api import (
     health,
     live,
     logs,
-    maintenance,
     mcp,
     media,
     metrics,
@@ -38,7 +37,6 @@ from muster_server.api import (
     preflights,
     projects,
     prometheus,
-    schedules,
     trials,
     tunnels,
 )
@@ -59,6 +57,7 @@ from muster_server.api.accounts import (
 )
 from muster_server.api.agent_calls import AgentCalls
 from muster_server.api.analysis import diagnoses, goodput, planner, profiles, scaling
+from muster_server.api.calendar import maintenance, schedules
 from muster_server.api.dashboard import dashboard_route
 from muster_server.api.http import errors, openapi
 from muster_server.api.http.guard import Gate, operations_of

@@ -18,6 +18,7 @@ from muster_agent.records.spool import RecordWriter
 from muster_agent.shim.control import Commands
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.state import Standing
+from muster_agent.shim.stopping import Stopping
 from muster_agent.shim.supervise import Shim
 
 from .gang import Gang
@@ -48,6 +49,16 @@ class _TracedStanding(Standing):
         self._trace(f"{observed} {message or (exit.message if exit is not None else '')}")
 
 
+class SimulatedStopping(Stopping):
+    """Workers that end as their script wants, in simulated time."""
+
+    def __init__(self, shim: SimulatedShim) -> None:
+        self._shim, self._spec, self._commands = shim, shim.spec, shim.commands
+
+    async def stop(self) -> bool:
+        return await self._shim.end_by_request()
+
+
 class SimulatedShim(Shim):
     """`_live`, the order of states, and the deadline of on_disconnect "stop" are inherited."""
 
@@ -76,6 +87,7 @@ class SimulatedShim(Shim):
         self.has_reported_failure = False
         self.script = world.script_of(spec)
         self.gang: Gang = world.gang_of(spec)
+        self.stopping = SimulatedStopping(self)
         self.ends: list[WorkerEnd] = []
         self.step = spec.resume_step
         self.progress = float(spec.resume_step)
@@ -245,21 +257,22 @@ class SimulatedShim(Shim):
         else:
             await self._rest(LONG_S)
 
-    async def _stop(self) -> None:
-        self.standing.enter("STOPPING", message=self.commands.reason)
-        grace_s = self._stop_grace_s()
+    async def end_by_request(self) -> bool:
+        """Return whether the workers have ended within their grace, or are to be killed."""
+        grace_s = self.stopping.grace_s()
         patience = {"quick": 0.3, "slow": 0.9, "deaf": LONG_S}[self.script.stops]
         wait_s = min(grace_s, patience * grace_s * self._rng.uniform(0.2, 1.0))
         ends_at_s = self.world.loop.time() + wait_s
         while self.commands.kill is None and (left := ends_at_s - self.world.loop.time()) > 1e-6:
             await self._rest(left)
         if self.commands.kill is not None:
-            return
+            return True
         if self.script.stops == "deaf":
-            self.is_forced = True
-        elif self.spec.node_rank == 0 and self.gang.is_complete and not self.gang.is_broken:
+            return False
+        if self.spec.node_rank == 0 and self.gang.is_complete and not self.gang.is_broken:
             self._report()
             self._save()
+        return True
 
     async def _exit(self) -> None:
         if not self.was_asked:
@@ -282,7 +295,7 @@ class SimulatedShim(Shim):
             stop_reason=self.commands.reason,
             stop_at_ms=self.commands.asked_at_ms,
             is_forced=self.is_forced,
-            stop_grace_s=self._stop_grace_s(),
+            stop_grace_s=self.stopping.grace_s(),
             num_survivors=num_survivors,
         )
 

@@ -23,7 +23,6 @@ import { pipeline } from "./trial/pipeline";
 import { planner } from "./planner";
 import { profiles } from "./trial/profiles";
 import { scaling } from "./scaling";
-import { schedules } from "./schedules";
 import { search } from "./search";
 import { settings } from "./settings";
 import { submit } from "./submit";
@@ -55,7 +54,6 @@ export const pages = {
   ...planner,
   ...profiles,
   ...scaling,
-  ...schedules,
   ...search,
   ...settings,
   ...submit,

@@ -27,7 +27,6 @@ import { planner } from "./planner";
 import { pipeline } from "./trial/pipeline";
 import { profiles } from "./trial/profiles";
 import { scaling } from "./scaling";
-import { schedules } from "./schedules";
 import { search } from "./search";
 import { settings } from "./settings";
 import { states } from "./states";
@@ -64,7 +63,6 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...pipeline,
   ...profiles,
   ...scaling,
-  ...schedules,
   ...search,
   ...submit,
   ...table,

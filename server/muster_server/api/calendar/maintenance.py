@@ -8,7 +8,7 @@ from muster_server import clock
 from muster_server.schemas.maintenance import MaintenanceIn, MaintenanceListOut, MaintenanceOut
 from muster_server.services.nodes import maintenance
 
-from .http.deps import Db, Id, Me, RemoteAddr
+from ..http.deps import Db, Id, Me, RemoteAddr
 
 router = APIRouter(tags=["cluster"])
 

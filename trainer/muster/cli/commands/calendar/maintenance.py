@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..absent import server
-from ..group import CommandSet
-from ..maintenance_notes import scope, until, utc
-from ..output import Cell, print_rows, printable, printed_json, say, usage_error
+from ...absent import server
+from ...group import CommandSet
+from ...maintenance_notes import scope, until, utc
+from ...output import Cell, print_rows, printable, printed_json, say, usage_error
 
 if TYPE_CHECKING:
     from muster.client import schema

@@ -8,7 +8,7 @@ from muster_server import clock
 from muster_server.schemas.schedules import ScheduleIn, ScheduleListOut, ScheduleOut, SchedulePatch
 from muster_server.services.experiments import schedules
 
-from .http.deps import By, Db, Id
+from ..http.deps import By, Db, Id
 
 router = APIRouter(tags=["experiments"])
 

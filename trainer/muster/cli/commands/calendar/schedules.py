@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..absent import server
-from ..group import CommandSet
-from ..output import Cell, age, print_rows, printed_json, say, wants_json
-from ..sending import CodeOption, DocumentArgument, SetOption, read_document, send_code
+from ...absent import server
+from ...group import CommandSet
+from ...output import Cell, age, print_rows, printed_json, say, wants_json
+from ...sending import CodeOption, DocumentArgument, SetOption, read_document, send_code
 
 if TYPE_CHECKING:
     from muster.client import schema

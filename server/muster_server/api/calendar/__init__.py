@@ -1,0 +1,1 @@
+"""Routes of times at which work starts or pauses."""

@@ -1,0 +1,1 @@
+"""Commands about times at which work starts or pauses."""
