@@ -404,6 +404,13 @@ SENTENCES: Mapping[str, str] = {
     ),
     # Where slot-seconds went.
     "continuation.proven": "Every sample was used once in each epoch: {num} in all, with {restarts:restart}.",
+    "continuation.same_curve": (
+        "Its {metric} is that of trial {trial}, which ran without a break, at {num:point} of {width:step} each."
+    ),
+    "continuation.other_curve": (
+        "Its {metric} differs from that of trial {trial}, which ran without a break, by at most {difference}, at "
+        "step {step}: {num:point} of {width:step} each were compared."
+    ),
     "continuation.repeated": (
         "{num:sample was|samples were} used more than once: in epoch {epoch:#}, attempt {no:#} was given again what its "
         "checkpoint had been trained with."

@@ -148,3 +148,12 @@ restarts: {infra: 3}
     assert found["num_epochs"] == 12
     assert found["num_used"] == 12 * found["num_samples"]
     assert found["num_left_out"] > 0
+    # It ends as one does that nothing has happened to.
+    assert found["curve"] == ""
+    assert shell(quick_stack, "muster submit experiment.yaml", tmp_path).returncode == 0
+    with quick_stack.client() as client:
+        assert client.wait(last_id(quick_stack), timeout_s=120)["state"] == "COMPLETED"
+    found = continuation_at_the_end(quick_stack, experiment_id)
+    assert found["curve"].startswith(
+        f"Its train/loss is that of trial {last_id(quick_stack)}.1, which"
+    )

@@ -13,7 +13,12 @@ import torch
 from muster import wire
 from muster.sdk.sampler import ResumableSampler
 from muster.sdk.samples import SampleLog
-from muster_server.domain.checkpoints.continuation import AttemptSamples, trace, verdict
+from muster_server.domain.checkpoints.continuation import (
+    AttemptSamples,
+    largest_difference,
+    trace,
+    verdict,
+)
 
 
 class Loader:
@@ -296,3 +301,21 @@ def test_steps_after_a_jump_back_are_forgotten_with_a_checkpoint_before_it():
     )
     assert found is not None
     assert found.num["repeated"] == 30 + 30
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "found"),
+    [
+        ({}, {1: 0.5}, None),
+        ({1: 0.5, 2: 0.25}, {1: 0.5, 2: 0.25, 3: 9.0}, (1, 0.0)),
+        ({1: 0.5, 2: 0.25}, {1: 0.75, 2: 1.25}, (2, 1.0)),
+        ({1: NAN, 2: INF}, {1: NAN, 2: INF}, (1, 0.0)),
+        ({1: 0.5, 2: NAN}, {1: 0.5, 2: 0.5}, (2, INF)),
+        ({1: INF}, {1: -INF}, (1, INF)),
+    ],
+)
+def test_curves_are_compared_at_the_steps_they_share(mine, other, found):
+    assert largest_difference(mine, other) == found

@@ -151,7 +151,8 @@ function Continuation({ found }: { found: NonNullable<TrialGoodput["continuation
       testId="continuation"
     >
       <p className={layout["aboveNone"]}>
-        <Reason text={found.verdict} parts={found.verdict_parts} />
+        <Reason text={found.verdict} parts={found.verdict_parts} />{" "}
+        {found.curve === "" ? null : <Reason text={found.curve} parts={found.curve_parts} />}
       </p>
       {found.num_used === null ? null : (
         <KeyValues

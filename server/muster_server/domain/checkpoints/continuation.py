@@ -3,7 +3,8 @@ attempt, and where its checkpoints were saved."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -306,3 +307,19 @@ def verdict(found: Continuation) -> Message:
     return Message(
         "continuation.proven", num=found.num_used, restarts=max(found.num_attempts - 1, 0)
     )
+
+
+def largest_difference(
+    mine: Mapping[int, float], other: Mapping[int, float]
+) -> tuple[int, float] | None:
+    """Return the step at which two curves differ most, and by how much; None if they share no step. Two values
+    that are NaN, or the same infinity, are equal; NaN differs from every other value without bound."""
+    found: tuple[int, float] | None = None
+    for step in sorted(mine.keys() & other.keys()):
+        a, b = mine[step], other[step]
+        is_same = a == b or (math.isnan(a) and math.isnan(b))
+        by = 0.0 if is_same else abs(a - b)
+        by = math.inf if math.isnan(by) else by
+        if found is None or by > found[1]:
+            found = step, by
+    return found

@@ -28,6 +28,10 @@ class ContinuationOut(Output):
     """Whether every position between the first and the last was used once, as its ranks have told."""
     verdict: str
     verdict_parts: list[PartOut]
+    curve: str
+    """How far its loss is from that of a completed trial with the same inputs that was never interrupted;
+    empty where there is none."""
+    curve_parts: list[PartOut]
     num_samples: int
     """Positions in an epoch."""
     num_epochs: int

@@ -119,7 +119,9 @@ def trial_goodput(session: Session, trial_id: int, *, now: dt.datetime) -> Trial
         headline=None if said is None else said.english,
         headline_parts=_parts(said),
         save_interval=_save_interval_out(advice),
-        continuation=continuation.continuation_out(continuation.load(session, trial)),
+        continuation=continuation.continuation_out(
+            continuation.load(session, trial), continuation.compare_curve(session, trial)
+        ),
         efficiency=_efficiency(session, trial, classes) if trial.state in TERMINAL_TRIAL else None,
         attempts=items,
     )

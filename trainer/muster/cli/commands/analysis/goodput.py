@@ -92,7 +92,11 @@ def _show_trial(name: str, found: schema.TrialGoodputOut) -> None:
     if found["save_interval"] is not None:
         say(found["save_interval"]["reason"])
     if found["continuation"] is not None:
-        say(found["continuation"]["verdict"])
+        say(
+            " ".join(
+                filter(None, (found["continuation"]["verdict"], found["continuation"]["curve"]))
+            )
+        )
     if found["efficiency"] is not None:
         _show_efficiency(found["efficiency"])
 
