@@ -67,8 +67,10 @@ def node(agent, controller):
 
 
 def test_probes_run_one_at_a_time_and_then_there_is_a_verdict(
-    controller, node, diagnose, trial_id, show, member_client, database, settings
+    controller, node, diagnose, trial_id, show, member_client, admin_client, database, settings
 ):
+    guards = "[{no_step_for_min: 30, action: stop}]"  # a probe is not for them
+    admin_client.patch("/api/v1/projects/default", json={"guards": guards})
     asked = diagnose(repeats=2, steps=40)
     assert asked.status_code == 201, asked.text
     path = f"/diagnoses/{asked.json()['id']}"
@@ -103,6 +105,7 @@ def test_probes_run_one_at_a_time_and_then_there_is_a_verdict(
     probes = show(f"/experiments/{found['probes_id']}")
     assert probes["purpose"] == "diagnose"
     assert probes["config"]["resources"]["slots"] == 2
+    assert probes["config"]["guards"] == []
     events = show(f"/trials/{trial_id}/events")["items"]
     assert [e["type"] for e in events if "diagnos" in e["type"]] == [
         "trial.diagnosed",

@@ -27,8 +27,8 @@ def probe_overrides(
     The training begins anew with the given hyperparameters. The built-in trainer takes `num_steps`
     steps, each of them a row, and does nothing else: no validation, no test, and no checkpoint
     before the end; for a scaling report it also times the network. A script of its own decides for
-    itself how long it runs. The budget of the experiment is not the probe's, and its own failures
-    are not retried.
+    itself how long it runs. The budget of the experiment is not the probe's, no guard acts on what is left
+    out of it, no earlier result is taken for it, and its own failures are not retried.
 
     config: the resolved document of the experiment.
     """
@@ -40,6 +40,9 @@ def probe_overrides(
         "checkpoints.every": None,
         "restarts": {"user": 0, "infra": 1},
         "budget": None,
+        "guards": [],
+        "waste": None,
+        "reuse": False,
         "resources.min_slots": None,
         "measure.steps": True,
         "measure.comm": True,
