@@ -376,7 +376,7 @@ def test_the_command_uploads_code_that_the_model_is_in(muster, tmp_path, node, d
         done.set()
         answering.join()
     assert result.exit_code == 0, (result.output, result.exception)
-    assert f"{PARAMS:,} parameters on 2 slot(s)" in result.output
+    assert f"{PARAMS:,} parameters on 2 slots" in result.output
 
 
 def test_the_command_compares_a_trial_with_what_was_expected(muster, member_client, node):

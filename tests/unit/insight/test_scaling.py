@@ -74,7 +74,7 @@ def test_a_batch_that_cannot_be_divided_and_a_script_are_refused_with_what_works
 def test_runs_come_one_after_another():
     first, second = Point(slots=1, repeat=1), Point(slots=2, repeat=1)
     assert next_action(report(first, second)) == Launch(
-        report_id=7, index=0, reason="It is the turn of run 1 of 2, on 1 slot(s)."
+        report_id=7, index=0, reason="It is the turn of run 1 of 2, on 1 slot."
     )
     going = Point(slots=1, repeat=1, experiment_id=5)
     at = Underway(state="RUNNING", step=10, is_stopping=False)
@@ -137,14 +137,14 @@ def test_a_step_that_is_not_determined_is_measured_again_up_to_a_bound():
     steady, noisy = repeated(1, 0.1, 0.101), repeated(2, 0.1, 0.2)
     action = next_action(report(*steady, *noisy))
     assert (action.slots, action.reason) == (
-        (2,), "The repeats on 2 slot(s) differ too much: each is measured once more."
+        (2,), "The repeats on 2 slots differ too much: each is measured once more."
     )  # fmt: skip
     (more,) = added([*steady, *noisy], action.slots)
     assert (more.slots, more.repeat, more.is_added) == (2, 3, True)
     worst = repeated(2, *[0.02, 0.5] * (MAX_REPEATS // 2))
     done = next_action(report(*steady, *worst))
     assert isinstance(done, FinishReport)
-    assert "The step on 2 slot(s) is still not determined" in done.reason
+    assert "The step on 2 slots is still not determined" in done.reason
     # What the report may spend is spent; one run of a size is what was asked for.
     assert isinstance(
         next_action(

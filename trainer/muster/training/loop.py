@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from muster.counting import counted
 from muster.document.common import Length
 from muster.document.train_config import Hold, TrainConfig
 from muster.measure import comm
@@ -441,7 +442,7 @@ def _announce(
     _say(
         run,
         f"{how}: {config.model} with {training.strategy.num_params:,} parameters on {config.data}, "
-        f"global batch {training.global_batch} on {run.info.world_size} worker(s), "
+        f"global batch {training.global_batch} on {counted(run.info.world_size, 'worker')}, "
         f"{num_steps} steps, {training.steps_per_epoch} per epoch",
     )
 

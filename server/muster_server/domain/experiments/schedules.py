@@ -11,6 +11,7 @@ from typing import Literal
 
 from cronsim import CronSim, CronSimError
 
+from muster.counting import counted
 from muster.nearest import nearest
 
 from ..messages import Message
@@ -65,7 +66,7 @@ def check(cron: str, timezone: str, *, now: dt.datetime) -> None:
     if num != 5:
         raise InvalidSchedule(
             "cron",
-            f"has {num} field{'s' if num != 1 else ''}; there are five: minute, hour, day of month, month, day of week",
+            f"has {counted(num, 'field')}; there are five: minute, hour, day of month, month, day of week",
             "write 30 2 * * 1-5 for 02:30 from Monday to Friday",
         )
     try:

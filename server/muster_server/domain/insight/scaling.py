@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from muster.counting import counted
 from muster.document.experiment import ExperimentConfig
 from muster.document.trainer_settings import AUTO
 
@@ -182,7 +183,7 @@ def next_action(report: Report) -> Action | None:
     if index is None:
         return _repeat(report) or _finish(report)
     point = report.points[index]
-    what = f"run {index + 1} of {len(report.points)}, on {point.slots} slot(s)"
+    what = f"run {index + 1} of {len(report.points)}, on {counted(point.slots, 'slot')}"
     if point.experiment_id is None:
         return Launch(report_id=report.id, index=index, reason=f"It is the turn of {what}.")
     underway = report.underway
@@ -225,11 +226,19 @@ def _repeat(report: Report) -> Repeat | None:
     few = [s for s in undetermined(report.points) if _repeats(report.points, s) < MAX_REPEATS]
     if not few:
         return None
-    on = ", ".join(map(str, few))
+    on = _slots(few)
     return Repeat(
         report_id=report.id,
         slots=tuple(few),
-        reason=f"The repeats on {on} slot(s) differ too much: each is measured once more.",
+        reason=f"The repeats on {on} differ too much: each is measured once more.",
+    )
+
+
+def _slots(nums: Sequence[int]) -> str:
+    """Return "1 slot" or "2, 4 slots"."""
+    *rest, last = nums
+    return "".join(f"{num}, " for num in rest) + (
+        f"{last} slots" if rest else counted(last, "slot")
     )
 
 
@@ -251,10 +260,9 @@ def _finish(report: Report) -> FinishReport:
         if missing
         else "."
     )
-    still = ", ".join(map(str, undetermined(report.points)))
-    if still:
+    if still := undetermined(report.points):
         reason += (
-            f" The step on {still} slot(s) is still not determined: measure again with more repeats "
+            f" The step on {_slots(still)} is still not determined: measure again with more repeats "
             "and steps, or with nothing else running there."
         )
     return FinishReport(report_id=report.id, state="done", reason=reason)

@@ -13,6 +13,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from muster.counting import counted
+
 HELD_MIN = 2
 """Shards that a worker holds at least: one that it computes, and the next one."""
 HELD_MAX = 16
@@ -176,7 +178,7 @@ def explain_errors(num_errors: int, num_rows: int, *, max_errors: float) -> str:
     """
     if num_errors <= max_errors * num_rows:
         return ""
-    rows = "1 row" if num_errors == 1 else f"{num_errors:,} rows"
+    rows = counted(num_errors, "row")
     return (
         f"{rows} of {num_rows:,} could not be predicted, more than predict.max_errors "
         f"({max_errors:g}) allows; errors-*.jsonl in the outputs name them"

@@ -9,6 +9,7 @@ from functools import lru_cache
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session, undefer
 
+from muster.counting import counted
 from muster.wire import OutputsRequest
 from muster_server.db.engine import touch
 from muster_server.db.models import (
@@ -146,7 +147,7 @@ def _tell(
     """Add the events of a manifest: what is missing, what was left out, that all is there."""
     _tell_problem(session, trial, row, had_problem=had_problem, now=now)
     if row.num_left_out and (row.is_final or not had_left_out):
-        files = "1 file" if row.num_left_out == 1 else f"{row.num_left_out:,} files"
+        files = counted(row.num_left_out, "file")
         _add(
             session,
             trial,
@@ -159,7 +160,7 @@ def _tell(
             size_bytes=row.left_out_bytes,
         )
     if row.is_final:
-        files = "1 file" if row.num_files == 1 else f"{row.num_files:,} files"
+        files = counted(row.num_files, "file")
         _add(
             session,
             trial,

@@ -16,6 +16,7 @@ from sqlalchemy import delete, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from muster.byte_sizes import parse_size
+from muster.counting import counted
 from muster.document.experiment import ExperimentConfig
 from muster_server.db.engine import touch
 from muster_server.db.models import ExperimentRow, FileDeletionRow, TrialOutputsRow, TrialRow
@@ -61,7 +62,7 @@ class OutputsCleaning:
     @property
     def reason(self) -> str:
         num = len(self.dropped)
-        of = "1 trial" if num == 1 else f"{num:,} trials"
+        of = counted(num, "trial")
         return f"the outputs of {of} go: {self.policy.sentence()}"
 
 
@@ -304,7 +305,7 @@ def _delete_trial(
         row.deleted_at, row.deleted_bytes = now, row.size_bytes
         row.files = encode_files([])
         row.num_files = row.size_bytes = row.num_left_out = row.left_out_bytes = 0
-    files = "1 file" if view.num_files == 1 else f"{view.num_files:,} files"
+    files = counted(view.num_files, "file")
     add_event(
         session,
         "outputs.cleaned",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from muster.counting import counted
+
 from ..absent import server
 from ..output import CommandFailure, printable, report_outage, say, usage_error, wants_json
 from ..trials import ExperimentOrTrialArgument, TrialReference, find_trial, numbers_text
@@ -181,7 +183,7 @@ def _print_lines(
             else:
                 print(_as_text(line, timestamps, experiment=several), flush=follow)
     if num_hidden and count:
-        lines = "1 line" if num_hidden == 1 else f"{num_hidden:,} lines"
+        lines = counted(num_hidden, "line")
         say(f"{lines} of the launcher left out: add `--rank -1` to see them alone.")
     if not count and trial_id is not None:
         _say_no_lines(client, trial_id, given)
@@ -211,8 +213,7 @@ def _print_values(trial: TrialReference, params: dict[str, Any]) -> None:
         return
     num, names = found["num_values"], found["num_names"]
     say(
-        f"This pattern finds {num:,} value{'s' if num != 1 else ''} of {names} "
-        f"metric{'s' if names != 1 else ''} in {found['num_lines']:,} lines."
+        f"This pattern finds {counted(num, 'value')} of {counted(names, 'metric')} in {found['num_lines']:,} lines."
     )
     for each in found["names"]:
         last = f"last {each['last']} at step {each['last_step']}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from muster.byte_sizes import byte_size
+from muster.counting import counted
 
 from ...absent import server
 from ...output import console, duration, number, printed_json, say, table
@@ -103,7 +104,7 @@ def _show_trial(name: str, found: schema.TrialGoodputOut) -> None:
 
 def _show_efficiency(card: schema.EfficiencyOut) -> None:
     memory = card["memory_bytes"]
-    asked = "1 slot" if card["slots"] == 1 else f"{card['slots']:,} slots"
+    asked = counted(card["slots"], "slot")
     say(f"Asked for {asked}" + (f" and {byte_size(memory)} on each node." if memory else "."))
     if card["used"]:
         shown = table("USED", "MEDIAN", "PEAK", "SAMPLES")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from muster.counting import counted
+
 from ...absent import server
 from ...estimate import settled
 from ...output import console, escape, print_json, say, table, wants_json
@@ -83,7 +85,7 @@ def _plan(
 def _print_plan(found: schema.PlanOut) -> None:
     slot = found["slot_memory_bytes"]
     say(
-        f"{found['num_params']:,} parameters on {found['slots']} slot(s), global batch "
+        f"{found['num_params']:,} parameters on {counted(found['slots'], 'slot')}, global batch "
         f"{found['global_batch']}. A slot has "
         + (f"{slot / 1e9:.2f} GB" if slot else "unknown memory")
         + f" ({found['slot_memory_source']})."
