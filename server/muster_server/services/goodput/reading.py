@@ -58,6 +58,7 @@ from muster_server.schemas.base import parts_out
 from ..checkpoints import continuation
 from ..core.lookup import get_trial
 from ..metrics.export import without_formula
+from .curves import compare_curve
 from .loading import Accounted, account, run_samples
 
 By = Literal["project", "pool", "user"]
@@ -120,7 +121,7 @@ def trial_goodput(session: Session, trial_id: int, *, now: dt.datetime) -> Trial
         headline_parts=_parts(said),
         save_interval=_save_interval_out(advice),
         continuation=continuation.continuation_out(
-            continuation.load(session, trial), continuation.compare_curve(session, trial)
+            continuation.load(session, trial), compare_curve(session, trial)
         ),
         efficiency=_efficiency(session, trial, classes) if trial.state in TERMINAL_TRIAL else None,
         attempts=items,
