@@ -356,8 +356,8 @@ def _few_samples(told: wire.SamplesRecord) -> wire.SamplesRecord:
         raise ValueError("samples have too many spans or checkpoints")
     if any(len(span.order) > wire.SAMPLE_ORDER_CHARS for span in told.spans):
         raise ValueError("samples have an order of too many characters")
-    if any(len(save) != 5 for save in told.saves):
-        raise ValueError("samples have a checkpoint that is not five numbers")
+    if any(len(save) not in (5, 6) for save in told.saves):
+        raise ValueError("samples have a checkpoint that is not five or six numbers")
     numbers = [n for save in told.saves for n in save]
     for span in told.spans:
         numbers += [span.first_epoch, span.first, span.last_epoch, span.last]
