@@ -40,6 +40,8 @@ const found: TrialGoodput = {
     is_proven: false,
     verdict: "80 samples were used more than once.",
     verdict_parts: [],
+    curve: "",
+    curve_parts: [],
     num_samples: 300,
     num_epochs: 1,
     num_used: 300,

@@ -239,7 +239,8 @@ export const parts: Readonly<Record<string, string>> = {
   "bound.by_turns": "没有哪个 rank 的迟到超出偶然：它们轮流互相等待，例如输入大小不同，或机器上还有其他程序",
   "measured.timeline": "通信和步骤的各部分来自 GPU 内核时间线：{{steps}} 步中的 {{num}} 步",
   "continuation.proven": "每个样本在每轮中都恰好使用一次：共 {{num}} 个，重启 {{restarts}} 次",
-  "continuation.same_curve": "其 {{metric}} 与未中断的试验 {{trial}} 完全相同：比较了 {{num}} 个点，每个点 {{width}} 步",
+  "continuation.same_curve":
+    "其 {{metric}} 与未中断的试验 {{trial}} 完全相同：比较了 {{num}} 个点，每个点 {{width}} 步",
   "continuation.other_curve":
     "其 {{metric}} 与未中断的试验 {{trial}} 最多相差 {{difference}}（第 {{step}} 步）：比较了 {{num}} 个点，每个点 {{width}} 步",
   "continuation.repeated":
