@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -55,12 +53,16 @@ def compare_curve(session: Session, trial: TrialRow) -> AnyMessage | None:
     found = largest_difference(mine, theirs)
     if found is None:
         return None
-    about: dict[str, Any] = {
-        "metric": CURVE,
-        "trial": f"{other.experiment_id}.{other.no}",
-        "num": len(mine.keys() & theirs.keys()),
-        "width": curves[trial.id].bucket_steps,
-    }
+    name, num = f"{other.experiment_id}.{other.no}", len(mine.keys() & theirs.keys())
+    width = curves[trial.id].bucket_steps
     if found[1] == 0:
-        return Message("continuation.same_curve", **about)
-    return Message("continuation.other_curve", **about, step=found[0], difference=f"{found[1]:.3g}")
+        return Message("continuation.same_curve", metric=CURVE, trial=name, num=num, width=width)
+    return Message(
+        "continuation.other_curve",
+        metric=CURVE,
+        trial=name,
+        num=num,
+        width=width,
+        step=found[0],
+        difference=f"{found[1]:.3g}",
+    )
