@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import types
 from typing import Any
@@ -75,7 +76,7 @@ def test_a_torch_without_the_module_is_left_alone(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.torch
 def test_the_tested_torch_is_one_that_can_be_hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = pytest.importorskip(warm.RENDEZVOUS)
+    module = importlib.import_module(warm.RENDEZVOUS)
     start = module._BackendRendezvousStateHolder.__init__
     monkeypatch.setattr(start, "__defaults__", start.__defaults__)
     monkeypatch.setattr(module, "_delay", module._delay)
