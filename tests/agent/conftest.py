@@ -142,6 +142,11 @@ class RunningShim:
     def log(self, local_rank: int, stream: str = "stdout") -> Path:
         return self.folder.logs / "direct" / str(local_rank) / f"{stream}.log"
 
+    def printed(self, local_rank: int) -> str:
+        """What a worker has written to its output so far; nothing before it has a file."""
+        log = self.log(local_rank)
+        return log.read_text() if log.exists() else ""
+
     def words(self) -> str:
         return self.folder.shim_log.read_text() if self.folder.shim_log.exists() else ""
 

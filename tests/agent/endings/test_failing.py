@@ -112,11 +112,12 @@ def slow_torchrun(shims: Any) -> dict[str, str]:
 
 @pytest.mark.torch
 def test_nobody_waits_for_a_torchrun_that_has_said_which_worker_failed(
-    shims: Any, wait_for: Any, slow_torchrun: dict[str, str]
+    shims: Any, go: Any, wait_for: Any, slow_torchrun: dict[str, str]
 ) -> None:
-    script = "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit(7)\ntime.sleep(600)"
-    shim = shims(script, launcher="torchrun", variables=slow_torchrun)
+    shim = shims(DEAF, launcher="torchrun", variables=slow_torchrun)
     shim.start()
+    shim.wait_state("RUNNING", timeout_s=120)
+    go(1)
     _, told_at_ms = told_failure(shim, wait_for)
     assert shim.wait_exit().message == "rank 1 exited with code 7"
     (ended_at_ms,) = (
@@ -155,7 +156,7 @@ def test_an_urgent_stop_gives_reporting_workers_no_notice(shims: Any, wait_for: 
     shim.start()
     shim.wait_state("RUNNING")
     wait_for(lambda: len([w for w in shim.of(wire.WorkerRecord) if w.reports]) == 2)
-    wait_for(lambda: all(shim.log(r).exists() and shim.log(r).read_text() for r in (0, 1)))
+    wait_for(lambda: all(shim.printed(r) for r in (0, 1)))
     asked_at = time.monotonic()
     shim.command("stop", reason="another member of the gang ended", kind="gang", grace_s=1.0)
     info = shim.wait_exit()
@@ -163,7 +164,7 @@ def test_an_urgent_stop_gives_reporting_workers_no_notice(shims: Any, wait_for: 
     assert info.message == (
         "killed: it did not end within 1 s after being asked to (another member of the gang ended)"
     )
-    assert shim.log(0).read_text() == "up\nterm\n"
+    assert shim.printed(0) == "up\nterm\n"
 
 
 @pytest.mark.parametrize(("code", "status"), [("exit(3)", 3), ("os.kill(os.getpid(), 9)", -9)])

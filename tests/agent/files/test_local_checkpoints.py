@@ -133,7 +133,7 @@ def test_training_waits_only_while_two_are_not_stored(
     shim.wait_state("READY")
     refuse(storage)
     shim.command("start", rendezvous=None)
-    wait_for(lambda: "saved" in shim.log(0).read_text(), what="two saves without the storage")
+    wait_for(lambda: "saved" in shim.printed(0), what="two saves without the storage")
     wait_for(lambda: of_steps(shim, local=True) == [1, 2])
     wait_for(lambda: any("storage refuses" in m.text for m in shim.of(wire.MessageRecord)))
     assert of_steps(shim, local=False) == []
@@ -153,7 +153,7 @@ def test_a_third_save_waits_for_the_storage(shims: Any, storage: Path, wait_for:
     worker = [w for w in shim.of(wire.WorkerRecord) if w.reports][-1]
     before = psutil.Process(worker.pid).cpu_times().user
     wait_for(lambda: psutil.Process(worker.pid).cpu_times().user > before, what="it polls")
-    assert "saved" not in shim.log(0).read_text()
+    assert "saved" not in shim.printed(0)
     allow(storage)
     assert shim.wait_exit().cause == "success"
     assert of_steps(shim, local=False) == [1, 2, 3]
@@ -182,7 +182,7 @@ def test_a_restart_here_continues_from_what_only_this_disk_has_and_stores_it(
     second = attempt(shims, 2, until=4, local_checkpoints=expected(first))
     second.start()
     assert second.wait_exit().cause == "success"
-    assert second.log(0).read_text().startswith("from 2 2 checkpoints\n")
+    assert second.printed(0).startswith("from 2 2 checkpoints\n")
     stored = [r for r in second.of(wire.CheckpointRecord) if not r.is_local]
     assert [(r.attempt_no, r.step) for r in stored] == [(1, 1), (1, 2), (0, 3), (0, 4)]
     assert steps_in(storage) == [1, 2, 3, 4]
@@ -223,7 +223,7 @@ def test_a_damaged_copy_is_passed_over_for_what_the_storage_has(
     )
     second.start()
     assert second.wait_exit().cause == "success"
-    assert second.log(0).read_text().startswith("from 1 1 trial-7\n")
+    assert second.printed(0).startswith("from 1 1 trial-7\n")
     (said,) = [m for m in second.of(wire.MessageRecord) if m.event == wire.CHECKPOINT_DAMAGED]
     assert (said.resume_step, said.level) == (1, "warning")
     assert "step-00000002" in said.text
@@ -240,7 +240,7 @@ def test_what_the_server_does_not_expect_goes_from_the_disk(
     second = attempt(shims, 2, until=2, resume_from="step-00000001", resume_step=1)
     second.start()
     second.wait_exit()
-    assert second.log(0).read_text().startswith("from 1 1 trial-7\n")
+    assert second.printed(0).startswith("from 1 1 trial-7\n")
     assert steps_in(disk) == [2]
 
 
@@ -259,7 +259,7 @@ def test_a_stored_checkpoint_is_read_from_this_disk(shims: Any, storage: Path) -
     )
     second.start()
     assert second.wait_exit().cause == "success"
-    assert second.log(0).read_text().startswith("from 2 2 checkpoints\n")
+    assert second.printed(0).startswith("from 2 2 checkpoints\n")
     assert of_steps(second, local=False) == [3]
 
 
@@ -299,7 +299,7 @@ def test_a_job_in_a_sandbox_saves_locally_too(shims: Any, sandbox: Any, storage:
     second = attempt(shims, 2, until=3, options={"isolation": sandbox}, local_checkpoints=[here])
     second.start()
     assert second.wait_exit().cause == "success", second.log(0, "stderr").read_text()
-    assert second.log(0).read_text().startswith("from 2 2 checkpoints\n")
+    assert second.printed(0).startswith("from 2 2 checkpoints\n")
     assert steps_in(storage) == [1, 2, 3]
 
 
@@ -363,7 +363,7 @@ def test_kills_at_any_moment_leave_only_whole_checkpoints_and_lose_none(
         }
         assert registered <= set(steps_in(storage))
         saved = max(s for one in done for s in of_steps(one, local=True))
-        begun = int(shim.log(0).read_text().split()[1])
+        begun = int(shim.printed(0).split()[1])
         assert begun == (max((one.step for one in here), default=0) or max(stored, default=0))
     last = attempt(
         shims,

@@ -102,7 +102,7 @@ def test_ranks_in_a_container_run_to_success_report_and_leave_nothing(
     assert [worker.exit_code for worker in info.workers] == [0, 0]
     pids = {w.rank: w.pid for w in shim.of(wire.WorkerRecord)}
     for rank in (0, 1):
-        text = shim.log(rank).read_text()
+        text = shim.printed(rank)
         said, pid, tmp, folder, shm_bytes, has_homes = json.loads(text.splitlines()[0])
         assert (said, tmp, folder) == (str(rank), "/tmp", str(tmp_path / "code"))
         assert (shm_bytes, has_homes) == (32 * 2**20, False)
@@ -303,7 +303,7 @@ def test_a_node_that_isolates_jobs_gives_a_container_the_projects_user_and_no_fo
     assert shim.wait_exit().cause == "success", shim.words()
     uid = os.getuid() if isolation.uid is None else isolation.uid
     inner = 0 if engine.is_rootless and isolation.uid is None else uid
-    assert shim.log(0).read_text() == f"{inner} ['CapEff:\\t0000000000000000\\n']\n"
+    assert shim.printed(0) == f"{inner} ['CapEff:\\t0000000000000000\\n']\n"
     refused = run(
         WAIT,
         begin=False,

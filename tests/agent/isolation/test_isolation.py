@@ -68,7 +68,7 @@ def test_workers_in_a_sandbox_run_to_success_and_see_little(shims: Any, sandbox:
     assert info.cause == "success", shim.words()
     assert [w.exit_code for w in info.workers] == [0, 0]
     for rank in (0, 1):
-        said, uid, num_processes, homes, home, tmp, folder = json.loads(shim.log(rank).read_text())
+        said, uid, num_processes, homes, home, tmp, folder = json.loads(shim.printed(rank))
         assert said == str(rank)
         assert uid == (os.getuid() if sandbox.uid is None else sandbox.uid)
         assert num_processes <= 5  # init, the starter, both ranks: one sandbox holds them all
@@ -107,7 +107,7 @@ def test_a_job_makes_user_namespaces_only_if_its_document_asks_for_it(
         slots=[0], world_size=1, launcher="plain",
     )  # fmt: skip
     assert shim.wait_exit().cause == "success", shim.words()
-    said = shim.log(0).read_text().splitlines()
+    said = shim.printed(0).splitlines()
     made = ["0 0", "0", "True", "True"] if may else ["1", "1", "False", "False"]
     assert said == [
         *(word + " " if word.isdigit() else word for word in made),
@@ -161,10 +161,10 @@ def test_stacks_of_a_sandboxed_worker_are_found_though_it_has_another_pid_inside
         slots=[0],
         world_size=1,
     )
-    wait_for(lambda: shim.log(0).exists() and shim.log(0).read_text())
+    wait_for(lambda: shim.printed(0))
     wait_for(lambda: [w for w in shim.of(wire.WorkerRecord) if w.reports])
     (worker,) = [w for w in shim.of(wire.WorkerRecord) if w.reports]
-    assert int(shim.log(0).read_text()) != worker.pid
+    assert int(shim.printed(0)) != worker.pid
     assert psutil.Process(worker.pid).environ()["RANK"] == "0"
     shim.command("stacks", no=1)
     wait_for(lambda: shim.of(wire.StacksRecord), what="stacks")
@@ -331,7 +331,7 @@ def test_a_plain_process_behind_walls_is_stopped_by_a_signal_of_its_own(
         sandbox,
         launcher="plain",
     )
-    wait_for(lambda: shim.log(0).exists() and shim.log(0).read_text())
+    wait_for(lambda: shim.printed(0))
 
     def is_seen() -> bool:
         records = shim.of(wire.WorkerRecord)
@@ -340,7 +340,7 @@ def test_a_plain_process_behind_walls_is_stopped_by_a_signal_of_its_own(
     wait_for(is_seen)
     shim.command("stop", reason="a test")
     assert shim.wait_exit().cause == "stopped"
-    assert shim.log(0).read_text() == "up\nsaved\n"
+    assert shim.printed(0) == "up\nsaved\n"
 
 
 def test_a_stop_of_a_sandboxed_shell_script_waits_for_what_it_has_started(
@@ -398,11 +398,11 @@ def test_steps_of_a_batch_script_reach_the_sandboxes_of_all_nodes(
     rendezvous = gang[0].wait_state("READY").rendezvous
     for shim in gang:
         shim.start(rendezvous)
-    wait_for(lambda: all(shim.log(0).exists() and "up" in shim.log(0).read_text() for shim in gang))
+    wait_for(lambda: all("up" in shim.printed(0) for shim in gang))
     for shim in gang:
         shim.command("stop", reason="a test")
     assert [shim.wait_exit().cause for shim in gang] == ["stopped", "stopped"]
-    assert [shim.log(0).read_text() for shim in gang] == ["up\nsaved\n"] * 2
+    assert [shim.printed(0) for shim in gang] == ["up\nsaved\n"] * 2
     assert (gang[0].folder.logs / "launcher" / "stdout.log").read_text() == " 2\n"
 
 
@@ -465,7 +465,7 @@ def test_a_data_set_of_the_document_can_be_read_unless_it_is_closed_to_others(
     one = {"slots": [0], "world_size": 1, "config": {"name": "x", "data": {"words": str(sets)}}}
     shim = run(shims, script, sandbox, **one)
     assert shim.wait_exit().cause == "success", shim.log(0, "stderr").read_text()
-    assert shim.log(0).read_text() == "from far away True\nread-only\n"
+    assert shim.printed(0) == "from far away True\nread-only\n"
     if sandbox.uid is None:
         pytest.skip("an agent without root opens what its user can read")
     home.chmod(0o700)
@@ -558,12 +558,12 @@ def test_an_environment_is_built_behind_walls_for_its_project_alone(
         "see processes": False,
     }
     environments = home / "environments"
-    said = first.log(0).read_text().split()
+    said = first.printed(0).split()
     assert said[:3] == ["read-only", "1.0", "True"]
     assert said[3].startswith(str(environments / "project-1"))
     other = start("a2", 2)
     assert other.wait_exit(timeout_s=120).cause == "success", other.log(0, "stderr").read_text()
-    said = other.log(0).read_text().split()
+    said = other.printed(0).split()
     assert said[:3] == ["read-only", "1.0", "False"]
     assert said[3].startswith(str(environments / "project-2"))
     # What was built is the agent's: it counts, and is deleted, as a whole.

@@ -119,7 +119,7 @@ def test_a_job_reads_what_its_document_asks_for_and_nothing_else(
     )
     shim.start()
     assert shim.wait_exit().cause == "success"
-    assert json.loads(shim.log(0).read_text()) == [str(folder), str(folder), True]
+    assert json.loads(shim.printed(0)) == [str(folder), str(folder), True]
     (folder / "a.bin").write_bytes(b"other")
     refused = shims(READS, allocation_id="a2", config={"name": "d", "data": data})
     failed = refused.wait_state("PREPARE_FAILED")

@@ -106,7 +106,7 @@ def test_programs_of_the_interpreters_environment_come_first(shims: Any, tmp_pat
     shim.start()
     assert shim.wait_exit().cause == "success"
     own = str(tmp_path / "own")
-    assert shim.log(0).read_text() == f"{own} {own}\nof the environment\n"
+    assert shim.printed(0) == f"{own} {own}\nof the environment\n"
 
 
 AS_WRITTEN = {

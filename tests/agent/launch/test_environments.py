@@ -290,7 +290,7 @@ def test_a_job_runs_in_its_environment_and_its_log_tells_of_the_build(job: Any) 
     shim = job(requirements=["tinypkg"])
     shim.start()
     assert shim.wait_exit().cause == "success"
-    assert shim.log(0).read_text() == "1.1\n"
+    assert shim.printed(0) == "1.1\n"
     assert "[setup] building an environment for" in said(shim)
     assert "tinypkg==1.1" in said(shim)
     again = job("a2", requirements=["tinypkg"])
@@ -342,7 +342,7 @@ def test_the_next_job_repairs_what_a_killed_builder_left(
     os.kill(pid, signal.SIGKILL)  # as the agent does with all that carries the allocation's marks
     second.start()
     assert second.wait_exit().cause == "success"
-    assert second.log(0).read_text() == "1.1\n"
+    assert second.printed(0) == "1.1\n"
 
 
 def test_the_agent_finds_what_a_killed_builder_left(job: Any, wait_for: Any) -> None:

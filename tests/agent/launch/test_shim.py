@@ -48,7 +48,7 @@ def test_workers_run_to_success(shims: Any) -> None:
     info = shim.wait_exit()
     assert info.cause == "success"
     assert [w.exit_code for w in info.workers] == [0, 0]
-    assert shim.log(1).read_text() == "rank 1 2\n"
+    assert shim.printed(1) == "rank 1 2\n"
     states = shim.states()
     assert states[:3] == ["PREPARING", "READY", "STARTING"]
     assert states[-1] == "EXITED"
@@ -162,7 +162,7 @@ def test_stop_is_gentle_first(shims: Any) -> None:
     shim.command("stop", reason="the searcher stopped it")
     info = shim.wait_exit()
     assert (info.cause, info.message) == ("stopped", "stopped (the searcher stopped it)")
-    assert shim.log(0).read_text() == "up\nsaving\n"
+    assert shim.printed(0) == "up\nsaving\n"
 
 
 def test_stop_before_start_exits_without_running(shims: Any) -> None:
@@ -268,7 +268,7 @@ def test_worker_sees_its_environment_and_none_of_the_agents_secrets(shims: Any) 
     )
     shim.start()
     shim.wait_exit()
-    seen = json.loads(shim.log(0).read_text())
+    seen = json.loads(shim.printed(0))
     assert "MUSTER_AGENT_JOIN_TOKEN" not in seen
     assert "PET_NNODES" not in seen
     assert (seen["RANK"], seen["MUSTER_TRIAL_ID"], seen["MUSTER_RESUME_FROM"]) == ("0", "7", "")
@@ -403,7 +403,7 @@ def test_a_port_that_another_job_holds_is_named_and_its_holder(shims: Any, launc
     first = shims(LISTENS, allocation_id="first", variables={"PORT": port}, **alone)
     first.start()
     first.wait_state("RUNNING")
-    wait_for(lambda: "listening" in first.log(0).read_text())
+    wait_for(lambda: "listening" in first.printed(0))
     command = ["main.py"] if launcher == "plain" else [sys.executable, "main.py"]
     changes = {**alone, "launcher": launcher, "entrypoint": command}
     second = shims(WANTS, allocation_id="second", variables={"PORT": port}, **changes)
@@ -435,7 +435,7 @@ def test_reporting_workers_hear_of_a_stop_before_any_signal(shims: Any) -> None:
     info = shim.wait_exit()
     assert info.cause == "stopped"
     # 2 s is more than the half grace that silent reporters get.
-    assert shim.log(0).read_text() == "saved budget budget spent True\n"
+    assert shim.printed(0) == "saved budget budget spent True\n"
     assert [w.exit_code for w in info.workers] == [0, 0]
 
 
@@ -456,7 +456,7 @@ def test_a_script_that_is_measured_from_outside_gets_the_signal_at_once(shims: A
     shim.command("stop", reason="make room", kind="preempt")
     info = shim.wait_exit(timeout_s=60)
     assert info.cause == "stopped"
-    assert shim.log(0).read_text() == "saving\n"
+    assert shim.printed(0) == "saving\n"
 
 
 def test_survivors_of_a_failed_gang_are_ended_at_once(shims: Any) -> None:

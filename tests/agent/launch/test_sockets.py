@@ -123,9 +123,9 @@ def test_a_worker_is_known_by_the_pid_that_the_kernel_tells_and_not_by_its_own_w
     )
     shim.start()
     wait_for(lambda: [w for w in shim.of(wire.WorkerRecord) if w.reports], what="hello")
-    wait_for(lambda: shim.log(0).exists() and shim.log(0).read_text())
+    wait_for(lambda: shim.printed(0))
     (hello,) = [w for w in shim.of(wire.WorkerRecord) if w.reports]
-    assert hello.pid == int(shim.log(0).read_text())
+    assert hello.pid == int(shim.printed(0))
 
 
 def test_what_a_job_may_see_of_the_sockets_holds_no_control_socket(shims: Any) -> None:

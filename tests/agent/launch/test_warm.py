@@ -115,7 +115,7 @@ def test_a_forked_worker_is_like_one_that_was_started(
 ) -> None:
     def facts(shim: Any) -> Any:
         assert shim.wait_exit(timeout_s=120).cause == "success", shim.log(0, "stderr").read_text()
-        text = shim.log(0).read_text()
+        text = shim.printed(0)
         return json.loads(text.replace(str(shim.folder.path), "FOLDER"))
 
     forked = facts(warm(FACTS, entrypoint=entrypoint, allocation_id="a1"))
@@ -461,7 +461,7 @@ def test_workers_survive_their_parent_and_the_next_are_started_by_torchrun(
         "import signal, sys; signal.signal(signal.SIGUSR1, lambda *_: sys.exit(5))\n" + WAIT
     )
     shim.wait_state("RUNNING", timeout_s=120)
-    wait_for(lambda: shim.log(0).exists() and shim.log(0).read_text() == "up\n")
+    wait_for(lambda: shim.printed(0) == "up\n")
     parents.close()  # as the agent's end does
     worker = shim.of(wire.WorkerRecord)[0].pid
     # Its socket is still in the options of a shim that was about to ask.

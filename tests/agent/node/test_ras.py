@@ -120,7 +120,7 @@ def test_every_attempt_on_gpus_has_an_address_of_its_own(shims: Any) -> None:
         )
         shim.start()
         assert shim.wait_exit(timeout_s=120).cause == "success", shim.log(0, "stderr").read_text()
-        return str(shim.log(0).read_text()).strip()
+        return str(shim.printed(0)).strip()
 
     assert address("cpu", allocation_id="a1") == "None"
     found = address("cuda", allocation_id="a2", trial_id=8)

@@ -536,7 +536,7 @@ def test_a_tracking_server_of_the_jobs_own_wins(shims: Any) -> None:
     )  # fmt: skip
     shim.start()
     assert shim.wait_exit().cause == "success"
-    assert shim.log(0).read_text() == "https://mlflow.example False\n"
+    assert shim.printed(0) == "https://mlflow.example False\n"
 
 
 def test_the_token_is_masked_also_by_an_agent_that_starts_anew(
