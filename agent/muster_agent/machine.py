@@ -408,6 +408,7 @@ class Machine:
             environments=str(self._home / "environments"),
             uv=find_uv(),
             environments_limit_bytes=settings.environments_limit_bytes,
+            data_limit_bytes=settings.data_limit_bytes,
             tracking_token=(f"{TRACKING_MARK}{secrets.token_urlsafe(24)}" if tracks(spec) else ""),
             warm_socket=warm_socket,
             cold_reason=cold_reason,

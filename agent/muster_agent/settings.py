@@ -66,6 +66,9 @@ class AgentSettings(BaseSettings):
     environments_limit_bytes: int = Field(50 * 10**9, ge=0)
     """Limit in bytes of the environments built for `environment.requirements` and `setup`. Past it,
     those not used for the longest time are deleted, except those in use."""
+    data_limit_bytes: int = Field(500 * 10**9, ge=0)
+    """Limit in bytes of the data sets kept for `data.<name>.command` and `cached`. Past it, and where
+    another one needs the room, those not used for the longest time are deleted, except those in use."""
     kill_wait_s: float = Field(180.0, gt=0)
     """Seconds that the kernel may take to end processes after SIGKILL. Meanwhile their allocation keeps
     its slots; what is left then keeps new work away from the node until it is gone."""

@@ -1,12 +1,12 @@
-"""The program that builds an environment, behind the walls of the job that asks for it.
+"""The program that builds an environment, or makes a data set, behind the walls of the job that asks for it.
 
     python -m muster_agent.environments.builder key|build RESULT_FD < request
     python -m muster_agent.environments.builder key|build RESULT_FILE < request
 
 Everything that runs code of the job, or reads and writes files that such code may have replaced,
-is done here: asking the interpreter, reading requirement files, uv, setup commands, and the files
-that Muster adds. muster_agent.environments.build starts it, and decides where the environment lies
-and whether it is complete.
+is done here: asking the interpreter, reading requirement files, uv, setup commands, commands that make
+data, and the files that Muster adds. muster_agent.environments.build starts it, and decides where what is
+built lies and whether it is complete.
 
 The request is JSON (`BuildRequest`). So is the answer, which is written to RESULT_FD: `{"key": "…"}`,
 `{}` for a finished environment, or `{"failed": "…", "fault": "document"}`. The log is standard
@@ -32,15 +32,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from muster.document.codec import dump, load
 from muster.document.running import EnvironmentSection, is_requirements_file
-from muster.launch.variables import SITE_FILE, SITE_LINE
-from muster_agent.environments.base import BaseInterpreter, link_programs, read_base
-from muster_agent.environments.content import key_of
+from muster.launch.variables import DATA_PREFIX, SITE_FILE, SITE_LINE
+from muster_agent.environments.base import link_programs, read_base
+from muster_agent.environments.content import key_of, key_of_data
 from muster_agent.environments.failures import BuildFailed
 from muster_agent.environments.interpreters import activated
 from muster_agent.environments.locks import why_outdated
@@ -59,37 +59,53 @@ _NODES_FAULT = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
+class DataRequest:
+    """A data set that a command makes."""
+
+    name: str
+    words: str
+    """The command as people know it."""
+    command: str
+    """The command as the shell gets it."""
+    version: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class BuildRequest:
     """What to build, and with what."""
 
-    wanted: EnvironmentSection
+    wanted: EnvironmentSection = field(default_factory=EnvironmentSection)
+    data: DataRequest | None = None
+    """The data set to make; None: an environment is wanted."""
     python: str
-    """The interpreter below the environment."""
+    """The interpreter below the environment, or that of a data set's job."""
     code: Path
-    """Folder with the files named in `requirements`, in which setup commands run."""
+    """Folder with the files named in `requirements` and in `data`, in which commands run."""
     code_id: str
     """Identifies the content of `code`; "" if that may change without notice."""
     uv: str
     path: Path
-    """Folder of the environment, which exists and is empty. Only for a build."""
+    """Folder of what is built, which exists and is empty. Only for a build."""
     lock: int
-    """Descriptor that the programs of a build inherit: the environment stays locked while they run,
+    """Descriptor that the programs of a build inherit: the folder stays locked while they run,
     whatever becomes of this process. -1 for none."""
     environment: dict[str, str]
-    """Variables of uv and of the setup commands."""
+    """Variables of uv and of the commands."""
     image_id: str = ""
     """Image that the interpreter is in; "" for one of the node."""
     log: str = ""
     """File of the log; "" if standard output is that file already."""
 
     def to_json(self) -> str:
-        plain = {**vars(self), "wanted": dump(self.wanted)}
+        data = dump(self.data) if self.data is not None else None
+        plain = {**vars(self), "wanted": dump(self.wanted), "data": data}
         return json.dumps(plain, default=str)
 
     @staticmethod
     def from_json(text: str) -> BuildRequest:
         given: dict[str, Any] = json.loads(text)
         given["wanted"] = load(EnvironmentSection, given["wanted"])
+        given["data"] = load(DataRequest, given["data"]) if given["data"] else None
         return BuildRequest(**{**given, "code": Path(given["code"]), "path": Path(given["path"])})
 
 
@@ -105,50 +121,130 @@ def main() -> int:
     os.umask(0o022)
     answer: dict[str, str]
     try:
-        base = read_base(request.python)
         if what == "key":
-            answer = {
-                "key": key_of(
-                    request.wanted,
-                    base,
-                    code=request.code,
-                    code_id=request.code_id,
-                    environment=request.environment,
-                    image_id=request.image_id,
-                )
-            }
+            answer = {"key": _key(request)}
         else:
-            _Recipe(request, base).run()
+            (_EnvironmentRecipe if request.data is None else _DataRecipe)(request).run()
             answer = {}
     except BuildFailed as error:
         answer = {"failed": str(error), "fault": error.fault}
     except OSError as error:
-        answer = {"failed": f"the environment cannot be written: {error}", "fault": "node"}
+        which = "environment" if request.data is None else f"data set {request.data.name}"
+        answer = {"failed": f"the {which} cannot be written: {error}", "fault": "node"}
     os.write(result_fd, json.dumps(answer).encode())
     return 0
 
 
-class _Recipe:
-    def __init__(self, request: BuildRequest, base: BaseInterpreter) -> None:
-        self._request = request
-        self._base = base
-        self._path = request.path
-        self._wanted = request.wanted
-        self._running: subprocess.Popen[bytes] | None = None
+def _key(request: BuildRequest) -> str:
+    if (data := request.data) is not None:
+        return key_of_data(data.words, data.version, code=request.code)
+    return key_of(
+        request.wanted,
+        read_base(request.python),
+        code=request.code,
+        code_id=request.code_id,
+        environment=request.environment,
+        image_id=request.image_id,
+    )
 
-    def run(self) -> None:
-        """Build the environment in its empty folder. Raises BuildFailed and OSError."""
+
+class _Recipe:
+    """Programs that fill a folder, one after the other."""
+
+    def __init__(self, request: BuildRequest) -> None:
+        self._request = request
+        self._path = request.path
+        self._running: subprocess.Popen[bytes] | None = None
         signal.signal(signal.SIGTERM, self._end)
-        self._overlay()
-        self._install()
-        link_programs(self._base, self._path)
-        self._set_up()
 
     def _end(self, number: int, _frame: object) -> None:
         if self._running is not None:
             self._running.kill()
             self._running.wait()
         os._exit(128 + number)
+
+    def _shell(self, line: str, environment: dict[str, str], name: str, words: str = "") -> None:
+        """Run a line of a shell. Raises BuildFailed where it fails.
+
+        name: what it is to people. words: the line as they know it, if that is another.
+        """
+        words = words or line
+        _say(f"$ {words}")
+        code, said = self._run(["/bin/sh", "-c", line], environment)
+        if code == 0:
+            return
+        how = f"exited with code {code}" if code > 0 else f"was killed by signal {-code}"
+        last = said.strip().splitlines()[-1:] or ["no output"]
+        is_documents = code > 0 and code != os.EX_TEMPFAIL
+        raise BuildFailed(
+            f"{name} `{words}` {how}: {last[0]}"[:MAX_MESSAGE_CHARS],
+            fault="document" if is_documents else "node",
+        )
+
+    def _run(self, argv: Sequence[str], environment: dict[str, str]) -> tuple[int, str]:
+        """Run a command with its output in the log. Return its exit code, or minus the signal, and
+        its output."""
+        start = os.fstat(_LOG_FD).st_size
+        try:
+            self._running = subprocess.Popen(
+                argv,
+                env=environment,
+                cwd=self._request.code,
+                stdin=subprocess.DEVNULL,
+                pass_fds=(self._request.lock,) if self._request.lock >= 0 else (),
+            )
+        except OSError as error:
+            what = "build the environment" if self._request.data is None else "make the data set"
+            raise BuildFailed(
+                f"{argv[0]} cannot be run to {what}: {error.strerror}", fault="node"
+            ) from error
+        try:
+            code = self._running.wait(STEP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._running.kill()
+            self._running.wait()
+            raise BuildFailed(
+                f"`{shlex.join(argv[:3])} …` did not end within {STEP_TIMEOUT_S:.0f} s",
+                fault="node",
+            ) from None
+        return code, os.pread(_LOG_FD, MAX_WORDS_BYTES, start).decode("utf-8", "replace")
+
+
+class _DataRecipe(_Recipe):
+    def run(self) -> None:
+        """Have the command fill the folder. Raises BuildFailed and OSError."""
+        data = self._request.data
+        assert data is not None
+        variable = f"{DATA_PREFIX}{data.name.upper()}"
+        name = f"the command of the data set {data.name}"
+        environment = {**self._request.environment, variable: str(self._path)}
+        self._shell(data.command, environment, name, data.words)
+        if next(self._path.iterdir(), None) is None:
+            raise BuildFailed(
+                f"{name} `{data.words}` has written nothing to ${variable}", fault="document"
+            )
+        # All jobs of the project read it, and none is to change it by mistake.
+        for parent, folders, files in os.walk(self._path, topdown=False):
+            for entry in (*(Path(parent, name) for name in (*folders, *files)), Path(parent)):
+                if not entry.is_symlink():
+                    mode = entry.stat().st_mode | (0o555 if entry.is_dir() else 0o444)
+                    entry.chmod(mode & ~0o222)
+
+
+class _EnvironmentRecipe(_Recipe):
+    def __init__(self, request: BuildRequest) -> None:
+        super().__init__(request)
+        self._base = read_base(request.python)
+        self._wanted = request.wanted
+
+    def run(self) -> None:
+        """Build the environment in its empty folder. Raises BuildFailed and OSError."""
+        self._overlay()
+        self._install()
+        link_programs(self._base, self._path)
+        environment = activated(self._variables(), str(self._path / "bin" / "python"))
+        for line in self._wanted.setup:
+            self._shell(line, environment, "the setup command")
 
     def _overlay(self) -> None:
         """Create an environment in which the packages of the base exist.
@@ -212,19 +308,6 @@ class _Recipe:
         self._uv("export", "--project", str(lock.parent), *arguments, "-o", str(target))
         return target
 
-    def _set_up(self) -> None:
-        environment = activated(self._variables(), str(self._path / "bin" / "python"))
-        for line in self._wanted.setup:
-            _say(f"$ {line}")
-            code, words = self._run(["/bin/sh", "-c", line], environment)
-            if code != 0:
-                how = f"exited with code {code}" if code > 0 else f"was killed by signal {-code}"
-                last = words.strip().splitlines()[-1:] or ["no output"]
-                raise BuildFailed(
-                    f"the setup command `{line}` {how}: {last[0]}"[:MAX_MESSAGE_CHARS],
-                    fault="document" if code > 0 else "node",
-                )
-
     def _uv(self, *arguments: str) -> None:
         environment = self._variables()
         environment.pop("VIRTUAL_ENV", None)
@@ -248,33 +331,6 @@ class _Recipe:
             "UV_NO_PROGRESS": "1",
             "NO_COLOR": "1",
         }
-
-    def _run(self, argv: Sequence[str], environment: dict[str, str]) -> tuple[int, str]:
-        """Run a command with its output in the log. Return its exit code, or minus the signal, and
-        its output."""
-        start = os.fstat(_LOG_FD).st_size
-        try:
-            self._running = subprocess.Popen(
-                argv,
-                env=environment,
-                cwd=self._request.code,
-                stdin=subprocess.DEVNULL,
-                pass_fds=(self._request.lock,) if self._request.lock >= 0 else (),
-            )
-        except OSError as error:
-            raise BuildFailed(
-                f"{argv[0]} cannot be run to build the environment: {error.strerror}", fault="node"
-            ) from error
-        try:
-            code = self._running.wait(STEP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._running.kill()
-            self._running.wait()
-            raise BuildFailed(
-                f"`{shlex.join(argv[:3])} …` did not end within {STEP_TIMEOUT_S:.0f} s",
-                fault="node",
-            ) from None
-        return code, os.pread(_LOG_FD, MAX_WORDS_BYTES, start).decode("utf-8", "replace")
 
 
 def _say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Environments that are deleted: the least recently used ones, and what killed builders left."""
+"""Environments and data sets that are deleted: the least recently used ones, and what killed builders left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def collect(top: Path, *, limit_bytes: int) -> list[Path]:
     found: list[tuple[float, int, Path]] = []
     for folder in folders:
         for rest in folder.glob(".old-*"):
-            shutil.rmtree(rest, ignore_errors=True)
+            remove(rest)
         for path in folder.iterdir():
             is_environment = path.is_dir() and path.name != UV_CACHE and path not in folders
             if not is_environment:
@@ -63,8 +63,16 @@ def _delete(path: Path) -> bool:
         return False
     finally:
         os.close(lock)
-    shutil.rmtree(trash, ignore_errors=True)
+    remove(trash)
     return True
+
+
+def remove(path: Path) -> None:
+    """Delete a folder as far as that is possible, with folders in it that are closed to writing."""
+    with contextlib.suppress(OSError):
+        for *_, fd in os.fwalk(path):
+            os.fchmod(fd, 0o700)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def size_on_disk(path: Path) -> int:

@@ -1,11 +1,13 @@
-"""What an environment is made of, as the name that it is kept under."""
+"""What an environment or a data set is made of, as the name that it is kept under."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -58,6 +60,20 @@ def key_of(
         },
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def key_of_data(command: str, version: str, *, code: Path) -> str:
+    """Return a name that differs for another command, version, or content of the files of the code that
+    the command names, as a path or after `-m`. What those files read is not looked at."""
+    content: list[object] = [command, version]
+    with contextlib.suppress(ValueError):  # A quote is missing: the shell will say so.
+        for word in shlex.split(command):
+            for name in (word, f"{word.replace('.', '/')}.py"):
+                file = (code / name).resolve()
+                if file.is_file() and file.is_relative_to(code.resolve()):
+                    with file.open("rb") as opened:
+                        content.append([name, hashlib.file_digest(opened, "sha256").hexdigest()])
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 
 
 def _texts(files: Sequence[str], code: Path) -> dict[str, str]:

@@ -63,10 +63,11 @@ class ShimOptions:
     """Boot clock at which everything is killed unless the agent renews the lease; for on_disconnect
     "stop"."""
     environments: str = ""
-    """Folder of the environments that are built for documents."""
+    """Folder of the environments that are built for documents. Beside it lies `data`, with data sets."""
     uv: str = ""
     """Path of uv, which builds them; "" if there is none."""
     environments_limit_bytes: int = 50 * 10**9
+    data_limit_bytes: int = 500 * 10**9
     tracking_token: str = ""
     """What a script's tracking client must show the shim; "" without a tracking server."""
     warm_socket: str = ""

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from muster.document.codec import load
 from muster.document.inference import BUILT_IN_MODULES
-from muster.document.running import DataSection, EnvironmentSection, MeasureSection
+from muster.document.running import EnvironmentSection, MeasureSection
 from muster.launch import slurm, uncaught
 from muster.launch.commands import (
     BATCH,
@@ -31,6 +31,7 @@ from muster.launch.variables import (
     uses_variables,
 )
 from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, Rendezvous
+from muster_agent.jobs.inputs import data_of
 
 RENDEZVOUS_READ_TIMEOUT_S = 300
 """Seconds to wait at the rendezvous. Nodes start together, but importing torch from a slow shared
@@ -94,11 +95,13 @@ class LaunchContext:
     files_dir: str = ""
     """Files of the trial's work folder: the working directory, unless the code is installed."""
     output_dir: str = ""
+    """Folder whose content is always kept."""
     ras_port: int = 0
     """Port at which NCCL answers what it knows of the job; 0 where it is not used."""
-    """Folder whose content is always kept."""
     models_dir: str = ""
     """Folder of the versions of models that the job reads, each in one of its name."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    """Folders of the data sets that this node keeps, by name."""
     has_own_devices: bool = False
     """Whether the job sees no devices but its own, which are numbered from 0 for it."""
     gpus: tuple[str, ...] = ()
@@ -199,19 +202,6 @@ def build_commands(
 def environment_of(spec: AllocationSpec) -> EnvironmentSection:
     """Return the section `environment` of the spec's document."""
     return load(EnvironmentSection, spec.config.get("environment") or {})
-
-
-def data_of(spec: AllocationSpec) -> dict[str, str]:
-    """Return the path or URL of each data set of the spec's document, by name."""
-    data = spec.config.get("data") or {}
-    described = {name: section.place for name, section in data_sections_of(spec).items()}
-    return {name: described.get(name) or str(at) for name, at in data.items()}
-
-
-def data_sections_of(spec: AllocationSpec) -> dict[str, DataSection]:
-    """Return the data sets of the spec's document of which it says more than where they are."""
-    data = spec.config.get("data") or {}
-    return {name: load(DataSection, at) for name, at in data.items() if not isinstance(at, str)}
 
 
 def with_values(spec: AllocationSpec, values: Mapping[str, str]) -> AllocationSpec:
@@ -571,7 +561,10 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
         "MUSTER_WEIGHTS_FROM": place.weights_from,
         WORLD_SIZE_VARIABLE: str(spec.world_size),
         "MUSTER_WORK_DIR": place.files_dir,
-        **{f"{DATA_PREFIX}{name.upper()}": where for name, where in data_of(spec).items()},
+        **{
+            f"{DATA_PREFIX}{name.upper()}": where
+            for name, where in {**data_of(spec), **place.data}.items()
+        },
         **{f"{MODEL_PREFIX}{name.upper()}": f"{place.models_dir}/{name}" for name in spec.models},
     }
     if spec.config.get("serve"):

@@ -36,7 +36,8 @@ from muster_agent.jobs.folder import (
     AllocationFolder,
     remove_socket_dir,
 )
-from muster_agent.jobs.launch import STEPS, attached, dump_prefix, environment_of, is_built_in
+from muster_agent.jobs.inputs import secrets_of_job
+from muster_agent.jobs.launch import STEPS, attached, dump_prefix, is_built_in
 from muster_agent.jobs.process import Identity, descendants, identify
 from muster_agent.jobs.survivors import note
 from muster_agent.outputs.work import OUTPUT_FOLDER
@@ -357,7 +358,10 @@ class Shim:
                 return
             await self._end_processes()
             self.standing.enter(
-                "PREPARE_FAILED", message=str(error), blames=error.blames, passes=error.passes
+                "PREPARE_FAILED",
+                message=self.mask.text(str(error)),  # It may repeat what a command has printed.
+                blames=error.blames,
+                passes=error.passes,
             )
             return
         if prepared is not None and not self.commands.must_end():
@@ -449,7 +453,7 @@ class Shim:
             prepared,
             place=replace(
                 prepared.place,
-                secrets=self._secrets_of_job(),
+                secrets=secrets_of_job(self.spec, self.secrets),
                 tracking_uri=self.tracker.uri,
                 tracking_token=self.options.tracking_token,
                 ras_port=self._lease_ras_port(),
@@ -465,12 +469,6 @@ class Shim:
             self.ras_lease = lease_port("127.0.0.1")
             return self.ras_lease.port
         return 0
-
-    def _secrets_of_job(self) -> dict[str, str]:
-        """Return the secrets that the job sees: not the login of a registry."""
-        wanted = environment_of(self.spec)
-        login = wanted.registry_login if wanted.registry_login not in wanted.secrets else None
-        return {name: value for name, value in self.secrets.items() if name != login}
 
     async def _wait_for(self, task: asyncio.Task[Any]) -> bool:
         """Wait until the task is done. Return False if the end was requested meanwhile."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
-from muster_agent.jobs.launch import data_of
+from muster_agent.jobs.inputs import data_of
 from muster_agent.outputs.work import TrialWork
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.preparation.checks import check_downloads

@@ -20,7 +20,7 @@ import pytest
 from muster import wire
 from muster.document.running import EnvironmentSection
 from muster.launch.variables import SITE_FILE
-from muster_agent.environments.build import BuiltEnvironment, EnvironmentCache, find_uv
+from muster_agent.environments.build import Built, EnvironmentCache, find_uv
 from muster_agent.environments.cleaning import collect, marker_of
 from muster_agent.environments.failures import BuildFailed
 from muster_agent.environments.interpreters import choose
@@ -44,13 +44,16 @@ class Builder:
     index: dict[str, str]
     limit_bytes: int = 10**12
 
-    def __call__(self, *requirements: str, **changes: Any) -> BuiltEnvironment:
+    def __call__(self, *requirements: str, **changes: Any) -> Built:
         code = self.folder / "code"
         code.mkdir(parents=True, exist_ok=True)
-        cache = EnvironmentCache(
-            self.folder / "environments", uv=find_uv(), limit_bytes=self.limit_bytes
-        )
-        given: dict[str, Any] = {"python": sys.executable, "code": code, "code_id": "c1"}
+        cache = EnvironmentCache(self.folder / "environments", limit_bytes=self.limit_bytes)
+        given: dict[str, Any] = {
+            "uv": find_uv(),
+            "python": sys.executable,
+            "code": code,
+            "code_id": "c1",
+        }
         options = {k: changes.pop(k) for k in list(changes) if k in given}
         return cache.open(
             EnvironmentSection(requirements=requirements, **changes),
@@ -66,7 +69,7 @@ class Builder:
     def num_built(self) -> int:
         return self.log.read_text().count("building an environment")
 
-    def output(self, built: BuiltEnvironment, code: str) -> str:
+    def output(self, built: Built, code: str) -> str:
         command = [built.python, "-c", code]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -233,10 +236,11 @@ def test_the_least_recently_used_is_deleted_unless_it_is_in_use(build: Builder) 
 
 
 def test_without_uv_the_node_says_what_it_lacks(tmp_path: Path) -> None:
-    cache = EnvironmentCache(tmp_path, uv="", limit_bytes=0)
+    cache = EnvironmentCache(tmp_path, limit_bytes=0)
     with pytest.raises(BuildFailed, match="pip install uv"):
         cache.open(
             EnvironmentSection(requirements=("x",)),
+            uv="",
             python=sys.executable,
             code=tmp_path,
             code_id="",

@@ -129,6 +129,21 @@ def test_without_a_shim_the_server_is_asked_and_a_changed_value_hides_the_log(
     assert "log_hidden" in agent.words()
 
 
+def test_a_command_that_makes_data_has_the_secrets_and_does_not_tell_them(
+    plane: Any, agent: Any, make_spec: Any, code: Any
+) -> None:
+    plane.secrets = {"HF_TOKEN": VALUE}
+    command = "test -d $MUSTER_DATA_TRAIN && echo refused: $HF_TOKEN && exit 1"
+    config = {"name": "d", "data": {"train": {"command": command}}}
+    plane.want(make_spec("a1", code=code("print(1)"), secrets=["HF_TOKEN"], config=config))
+    agent.wait_state("a1", "PREPARE_FAILED")
+    failed = plane.of("a1").records[-1].record
+    assert failed.message.endswith(f"exited with code 1: refused: {'*' * len(VALUE)}")
+    assert failed.blames == "document"
+    assert VALUE not in agent.words()
+    assert files_with(agent.home, VALUE) == []
+
+
 def test_a_missing_secret_is_told_before_anything_starts(
     plane: Any, agent: Any, make_spec: Any, code: Any
 ) -> None:

@@ -129,6 +129,37 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             "only a URL is downloaded",
             "{train: /shared/imagenet}",
         ),
+        (BASE + "data: {train: {}}", "data.train", "one of the three", "folder"),
+        (
+            BASE + "data: {train: {command: x, url: 's3://b/a'}}",
+            "data.train",
+            "one of the three",
+            "folder",
+        ),
+        (
+            BASE + "data: {train: {command: x, cached: true}}",
+            "data.train.cached",
+            "is about a url alone",
+            "leave it out",
+        ),
+        (
+            BASE + "data: {train: {folder: /a, size: 1GB}}",
+            "data.train.size",
+            "is what is downloaded or made",
+            "leave it out",
+        ),
+        (
+            BASE + "data: {train: {url: 's3://b/a', size: 1GB, digest: 'sha256:" + "0" * 64 + "'}}",
+            "data.train.digest",
+            "there before the job starts",
+            "cached: true",
+        ),
+        (
+            BASE + "data: {train: {command: x, size: much}}",
+            "data.train.size",
+            "is not a size",
+            "50GB",
+        ),
         (
             BASE + "data: {train: {url: 's3://b/a', size: much}}",
             "data.train.size",

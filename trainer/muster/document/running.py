@@ -28,26 +28,39 @@ DATA_DIGEST = r"^sha256:[0-9a-f]{64}$"
 
 @dataclass(frozen=True, kw_only=True)
 class DataSection:
-    """A data set: `folder` or `url`, one of the two."""
+    """A data set: `folder`, `url` or `command`, one of the three."""
 
     folder: Annotated[str, Bounds(max_length=4096, pattern=r"^/")] | None = None
     """Absolute path of a folder or file on the nodes. Before the start its digest is computed from the
     names and contents of its files, and shown with the trial."""
     digest: Annotated[str, Bounds(pattern=DATA_DIGEST)] | None = None
-    """Digest that `folder` must have (`sha256:…`). With another one a trial does not start."""
+    """Digest that the files must have (`sha256:…`). With another one a trial does not start."""
     version: Annotated[str, Bounds(min_length=1, max_length=64)] | None = None
-    """What you call this version of the data. Shown beside the digest; it decides nothing."""
+    """What you call this version of the data. Shown beside the digest. Data that a node keeps are fetched
+    or made anew for another version; of a `folder` it decides nothing."""
     url: Text | None = None
-    """Where the job downloads it from. The job finds it as `MUSTER_DATA_<NAME>`; Muster downloads nothing
-    by itself."""
+    """Where the job downloads it from: it finds the URL as `MUSTER_DATA_<NAME>`, and Muster downloads nothing
+    by itself. With `cached` the node does, and the job finds a folder."""
+    cached: bool = False
+    """Whether the node fetches `url` before the start and keeps the files for later jobs: `https://`, or
+    what fsspec opens in the job's environment, such as `s3://` with s3fs installed."""
+    command: Annotated[str, Bounds(min_length=1, max_length=4096)] | None = None
+    """Shell command that makes the data set in the folder `$MUSTER_DATA_<NAME>`, which is empty. It runs
+    before the start in the job's environment and code folder, once per node, command, `version` and content
+    of the files of the code that it names."""
     size: SizeText | None = None
-    """How much the job downloads from `url` (`150GB`). A trial starts only on nodes with this much free
-    where its work folder is, whose own files count as free. Nothing is reserved."""
+    """How much is downloaded or made (`150GB`). A trial starts only on nodes with this much free. Where the
+    job downloads, the files of its own work folder count as free. Nothing is reserved."""
 
     @property
     def place(self) -> str:
-        """Path or URL."""
-        return self.folder or self.url or ""
+        """Path or URL that the job is told; "" for what its node keeps."""
+        return "" if self.is_kept else self.folder or self.url or ""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether nodes fetch or make it, and keep it for later jobs."""
+        return self.cached or self.command is not None
 
 
 @dataclass(frozen=True, kw_only=True)

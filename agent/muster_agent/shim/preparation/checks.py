@@ -22,13 +22,7 @@ from muster.document.running import CodeSection
 from muster.launch import commands, slurm
 from muster.launch.variables import expand
 from muster_agent.containers.images import Image
-from muster_agent.environments.build import (
-    BuildWalls,
-    BuiltEnvironment,
-    EnvironmentCache,
-    needs_building,
-)
-from muster_agent.environments.failures import BuildFailed
+from muster_agent.environments.build import needs_building
 from muster_agent.environments.interpreters import (
     Interpreter,
     InterpreterError,
@@ -43,19 +37,14 @@ from muster_agent.isolation.containers import Container
 from muster_agent.isolation.variables import communication_variables, not_of_machine
 from muster_agent.isolation.walls import (
     Isolation,
-    hand_over,
-    inside,
-    make_home,
-    open_way,
     prefixes_of,
     why_not_readable,
 )
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
+from muster_agent.jobs.inputs import data_of, data_sections_of, secrets_of_job
 from muster_agent.jobs.launch import (
     GIT_CEILING,
     LaunchContext,
-    data_of,
-    data_sections_of,
     environment_of,
     gang_place,
     helps_launchers,
@@ -65,12 +54,11 @@ from muster_agent.jobs.launch import (
     shared_environment,
     shell_argv,
 )
-from muster_agent.jobs.process import OWNER_VARIABLE, TOKEN_VARIABLE
 from muster_agent.outputs.storage import RefusedPath, Storage
 from muster_agent.outputs.work import OUTPUT_FOLDER, TrialWork
-from muster_agent.records.logs import launcher_log
 from muster_agent.shim.failures import PrepareFailed, goes_by_itself
 from muster_agent.shim.local_checkpoints import LocalStart, saves_locally, settle
+from muster_agent.shim.preparation.building import Building
 from muster_agent.shim.preparation.code_hash import hash_code
 from muster_agent.shim.preparation.data_sets import read_data
 from muster_agent.shim.preparation.image import open_image
@@ -92,8 +80,8 @@ class Prepared:
     """The container that the job runs in; None if its document names no image."""
     local: LocalStart = field(default_factory=LocalStart)
     """What this disk has of the trial's checkpoints."""
-    environment_lock: int | None = None
-    """Descriptor that keeps the environment from being deleted, until this process ends."""
+    locks: tuple[int, ...] = ()
+    """Descriptors that keep the environment and the data sets from being deleted, until this process ends."""
 
 
 def prepare(
@@ -118,12 +106,9 @@ def prepare(
     _check_isolation(spec, options.isolation)
     _check_data(spec, options.isolation)
     check_downloads(spec, options, folder)
-    data = read_data(
-        data_sections_of(spec),
-        cache=Path(options.interpreter_cache).with_name("data-digests"),
-        tell=tell,
-        is_canceled=is_canceled,
-    )
+    sections = data_sections_of(spec)
+    digests = Path(options.interpreter_cache).with_name("data-digests")
+    data = read_data(sections, cache=digests, tell=tell, is_canceled=is_canceled)
     installed = _find_installed(spec, options.isolation)
     work = prepare_work(spec, options, folder, tell=tell)
     root = installed or work.work.files
@@ -143,19 +128,26 @@ def prepare(
             options, isolation=dataclasses.replace(options.isolation, container=container)
         )
     base_python = ""
-    lock: int | None = None
+    locks: list[int] = []
+    building = Building(spec, options, folder, root, work_dir, is_canceled)
     if needs_building(environment_of(spec)):
         base_python = python
         _check_interpreter(spec, python, options, is_base=True)
         ceiling = {GIT_CEILING: str(work.work.path.parent)}
-        variables = inherited | ceiling
-        built = _build(spec, options, folder, python, root, work_dir, variables, is_canceled)
-        python, lock = built.python, built.lock
+        built = building.environment(python, inherited | ceiling)
+        python = built.python
+        locks.append(built.lock)
         inherited = activated_at(inherited, Path(python).parent)
     below = prefixes_of(base_python) if base_python and container is None else []
     if base_python and container is not None:
         below = [Path(python).parent.parent]
     interpreter = _check_interpreter(spec, python, options, read=below)
+    kept = building.data(sections, python, inherited, secrets_of_job(spec, secrets), below)
+    locks += [one.lock for one in kept.built.values()]
+    of_kept = kept.as_folders(sections)
+    read = read_data(of_kept, cache=digests, tell=tell, is_canceled=is_canceled)
+    kept.confirm(read)
+    data |= read
     is_own = container is None and is_our_own(python)
     sdk_path = "" if is_own else options.sdk_path
     _check_entrypoint(spec, work_dir)
@@ -193,7 +185,7 @@ def prepare(
         ),
         container=container,
         work=work,
-        environment_lock=lock,
+        locks=tuple(locks),
         local=local,
         place=_with_launchers(
             spec,
@@ -204,6 +196,7 @@ def prepare(
                 files_dir=str(work.work.files),
                 output_dir=str(work.work.output_dir),
                 models_dir=str(folder.models) if spec.models else "",
+                data=kept.paths,
                 logs_dir=str(folder.logs),
                 report_socket=str(report_socket),
                 config_file=str(folder.config),
@@ -313,7 +306,9 @@ def check_downloads(
 ) -> None:
     """Check that what the job downloads will fit. Raises PrepareFailed."""
     downloads = {
-        name: parse_size(one.size) for name, one in data_sections_of(spec).items() if one.size
+        name: parse_size(one.size)
+        for name, one in data_sections_of(spec).items()
+        if one.size and not one.is_kept
     }
     if not downloads:
         return
@@ -365,86 +360,6 @@ def _why_not_readable(isolation: Isolation, path: Path, name: str) -> str:
             "MUSTER_AGENT_JOB_READS on the node"
         )
     return f"the job's user cannot read {name}: {why}; open it to them (chmod o+rX)"
-
-
-def _build(
-    spec: wire.AllocationSpec,
-    options: ShimOptions,
-    folder: AllocationFolder,
-    python: str,
-    root: Path,
-    work_dir: Path,
-    inherited: Mapping[str, str],
-    is_canceled: Callable[[], bool],
-) -> BuiltEnvironment:
-    """Build the environment that the document asks for over `python`, or find it built."""
-    cache = EnvironmentCache(
-        Path(options.environments),
-        uv=options.uv,
-        limit_bytes=options.environments_limit_bytes,
-        project_id=spec.project_id,
-        walls=_walls_of_build(spec, _with_network(options.isolation), root),
-    )
-    of_user = {
-        name: expand(value, inherited, itself=name) for name, value in spec.environment.items()
-    }
-    marks = {TOKEN_VARIABLE: spec.allocation_id, OWNER_VARIABLE: folder.owner}
-    variables = {**inherited, **of_user, **marks}
-    if options.isolation.is_on:
-        variables = {
-            # The cache lies on another mount, from which nothing can be linked.
-            "UV_LINK_MODE": "copy",
-            **inside(options.isolation, variables, of_user=of_user),
-        }
-        if "UV_CACHE_DIR" not in of_user:
-            variables.pop("UV_CACHE_DIR", None)  # The agent's own cache is not the project's.
-    try:
-        return cache.open(
-            environment_of(spec),
-            python=python,
-            code=work_dir,
-            code_id=_code_id(spec, work_dir.relative_to(root)),
-            environment=variables,
-            builder_environment={**inherited, **marks},
-            log=launcher_log(folder.logs, "stdout"),
-            is_canceled=is_canceled,
-        )
-    except BuildFailed as error:
-        is_nodes = error.fault == "node"
-        raise PrepareFailed(
-            str(error), blames="node" if is_nodes else "document", passes=is_nodes
-        ) from error
-
-
-def _code_id(spec: wire.AllocationSpec, folder: Path) -> str:
-    """Return what identifies the content of a folder of the uploaded code; "" for installed code."""
-    if spec.code.kind != "bundle":
-        return ""
-    return spec.code.sha256 if folder == Path() else f"{spec.code.sha256}/{folder}"
-
-
-def _with_network(isolation: Isolation) -> Isolation:
-    """Return the walls with the host's network, from which packages are installed, also around a job
-    that has none in its container."""
-    if isolation.container is None:
-        return isolation
-    container = dataclasses.replace(isolation.container, network="host")
-    return dataclasses.replace(isolation, container=container)
-
-
-def _walls_of_build(spec: wire.AllocationSpec, isolation: Isolation, root: Path) -> BuildWalls:
-    """Return the walls around a build of a job's environment: it may write the trial's files, as the
-    job may, and the home folder of the project."""
-    if not isolation.is_on:
-        return BuildWalls(isolation=isolation)
-    make_home(isolation)
-    home = (Path(isolation.home),) if isolation.home else ()
-    if spec.code.kind == "installed":
-        return BuildWalls(isolation=isolation, read=(root,), write=home)
-    if isolation.uid is not None:
-        hand_over([root], isolation.uid)
-    open_way(isolation, root.parent)
-    return BuildWalls(isolation=isolation, write=(root, *home))
 
 
 def _check_interpreter(

@@ -28,7 +28,8 @@ from muster_agent.isolation import walls
 from muster_agent.isolation.containers import NAME_VARIABLE, Container, helper_of
 from muster_agent.isolation.levels import Walls
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
-from muster_agent.jobs.launch import Command, LaunchContext, data_of
+from muster_agent.jobs.inputs import data_of
+from muster_agent.jobs.launch import Command, LaunchContext
 from muster_agent.jobs.process import Cgroup, Child, Children, init_of
 from muster_agent.records.logs import launcher_log, tail
 from muster_agent.shim.failures import PrepareFailed
@@ -168,7 +169,7 @@ class Confinement:
             for p in (place.resume_from, place.weights_from)
             if p and "://" not in p and not any(Path(p).is_relative_to(f) for f in own)
         ]
-        for where in data_of(self._spec).values():
+        for where in (*data_of(self._spec).values(), *place.data.values()):
             if "://" not in where:
                 found += [where, str(Path(where).resolve())]
         if place.models_dir:

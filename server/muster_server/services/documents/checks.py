@@ -12,6 +12,7 @@ from muster.document import strategy_rules as rules
 from muster.document.experiment import ExperimentConfig
 from muster.document.inference import PROGRAMS
 from muster.document.running import (
+    DataSection,
     EnvironmentSection,
     KeepOutputsSection,
     ResourcesSection,
@@ -535,51 +536,56 @@ def _data(document: ExperimentConfig) -> Iterator[FieldProblem]:
         other = variables.setdefault(name.upper(), name)
         if other != name:
             yield FieldProblem(path, f"has the same variable as data.{other}", "use another name")
-        where = given if isinstance(given, str) else given.place
-        if not isinstance(given, str):
-            if (given.folder is None) == (given.url is None):
-                yield FieldProblem(
-                    path, "needs folder or url, one of the two", "{folder: /shared/imagenet}"
-                )
-                continue
-            if given.folder is not None:
-                if given.size is not None:
-                    yield FieldProblem(
-                        f"{path}.size", "is what the job downloads from a url", "leave it out"
-                    )
-                continue
-            if given.digest is not None:
-                yield FieldProblem(
-                    f"{path}.digest", "is checked of a folder alone", "leave it out, or use folder"
-                )
-            path = f"{path}.url"
-            if not _URL.fullmatch(where):
+        if isinstance(given, str):
+            where = given
+            if not where.startswith("/") and not _URL.fullmatch(where):
                 yield FieldProblem(
                     path,
-                    "is not a URL, and only a URL is downloaded",
-                    "write a path as text: data: {train: /shared/imagenet}",
+                    "is neither an absolute path nor a URL",
+                    "for example /shared/imagenet or s3://bucket/imagenet",
                 )
-                continue
-            if given.size is None:
-                yield FieldProblem(f"data.{name}.size", "is missing", "for example size: 150GB")
-                continue
-            try:
-                parse_size(given.size)
-            except ValueError as error:
-                yield FieldProblem(f"data.{name}.size", str(error), SIZE_EXAMPLES)
-        if not where.startswith("/") and not _URL.fullmatch(where):
-            yield FieldProblem(
-                path,
-                "is neither an absolute path nor a URL",
-                "for example /shared/imagenet or s3://bucket/imagenet",
-            )
-        elif "@" in where.partition("://")[2].partition("/")[0]:
+        else:
+            yield from _described_data(path, given)
+            path, where = f"{path}.url", given.url or ""
+        if "@" in where.partition("://")[2].partition("/")[0]:
             # Not repeated: what stands there may be a secret.
             yield FieldProblem(
                 path,
                 "has a user or password in its address",
                 "leave it out: everybody who may see the experiment would read it",
             )
+
+
+def _described_data(path: str, given: DataSection) -> Iterator[FieldProblem]:
+    if sum(one is not None for one in (given.folder, given.url, given.command)) != 1:
+        yield FieldProblem(
+            path, "needs folder, url or command, one of the three", "{folder: /shared/imagenet}"
+        )
+        return
+    if given.cached and given.url is None:
+        yield FieldProblem(f"{path}.cached", "is about a url alone", "leave it out")
+    if given.folder is not None and given.size is not None:
+        yield FieldProblem(f"{path}.size", "is what is downloaded or made", "leave it out")
+    if given.url is not None and not _URL.fullmatch(given.url):
+        yield FieldProblem(
+            f"{path}.url",
+            "is not a URL, and only a URL is downloaded",
+            "write a path as text: data: {train: /shared/imagenet}",
+        )
+    elif given.url is not None and not given.cached:
+        if given.digest is not None:
+            yield FieldProblem(
+                f"{path}.digest",
+                "is checked of files that are there before the job starts",
+                "add cached: true, or use folder",
+            )
+        if given.size is None:
+            yield FieldProblem(f"{path}.size", "is missing", "for example size: 150GB")
+    if given.size is not None:
+        try:
+            parse_size(given.size)
+        except ValueError as error:
+            yield FieldProblem(f"{path}.size", str(error), SIZE_EXAMPLES)
 
 
 def _budget(document: ExperimentConfig) -> Iterator[FieldProblem]:

@@ -1,0 +1,31 @@
+"""What a job is given besides its code: data sets and secrets. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from muster.document.codec import load
+from muster.document.running import DataSection, EnvironmentSection
+from muster.wire import AllocationSpec
+
+
+def data_of(spec: AllocationSpec) -> dict[str, str]:
+    """Return the path or URL of each data set of the spec's document that the node does not keep, by
+    name."""
+    data = spec.config.get("data") or {}
+    described = {name: section.place for name, section in data_sections_of(spec).items()}
+    places = {name: described.get(name, at) for name, at in data.items()}
+    return {name: place for name, place in places.items() if place}
+
+
+def data_sections_of(spec: AllocationSpec) -> dict[str, DataSection]:
+    """Return the data sets of the spec's document of which it says more than where they are."""
+    data = spec.config.get("data") or {}
+    return {name: load(DataSection, at) for name, at in data.items() if not isinstance(at, str)}
+
+
+def secrets_of_job(spec: AllocationSpec, secrets: Mapping[str, str]) -> dict[str, str]:
+    """Return the secrets that the job sees: not the login of a registry."""
+    wanted = load(EnvironmentSection, spec.config.get("environment") or {})
+    login = wanted.registry_login if wanted.registry_login not in wanted.secrets else None
+    return {name: value for name, value in secrets.items() if name != login}
