@@ -68,6 +68,8 @@ class DataRequest:
     command: str
     """The command as the shell gets it."""
     version: str = ""
+    inputs: tuple[str, ...] = ()
+    """What identifies the content of the data sets that the command names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +139,7 @@ def main() -> int:
 
 def _key(request: BuildRequest) -> str:
     if (data := request.data) is not None:
-        return key_of_data(data.words, data.version, code=request.code)
+        return key_of_data(data.words, data.version, data.inputs, code=request.code)
     return key_of(
         request.wanted,
         read_base(request.python),

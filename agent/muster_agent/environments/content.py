@@ -62,10 +62,11 @@ def key_of(
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def key_of_data(command: str, version: str, *, code: Path) -> str:
-    """Return a name that differs for another command, version, or content of the files of the code that
-    the command names, as a path or after `-m`. What those files read is not looked at."""
-    content: list[object] = [command, version]
+def key_of_data(command: str, version: str, inputs: Sequence[str] = (), *, code: Path) -> str:
+    """Return a name that differs for another command, version, content of other data sets, or content of the
+    files of the code that the command names, as a path or after `-m`. What those files read is not looked
+    at."""
+    content: list[object] = [command, version, *inputs]
     with contextlib.suppress(ValueError):  # A quote is missing: the shell will say so.
         for word in shlex.split(command):
             for name in (word, f"{word.replace('.', '/')}.py"):

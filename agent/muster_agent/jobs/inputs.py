@@ -6,7 +6,13 @@ from collections.abc import Mapping
 
 from muster.document.codec import load
 from muster.document.running import DataSection, EnvironmentSection
+from muster.launch.variables import DATA_PREFIX
 from muster.wire import AllocationSpec
+
+
+def variable_of(name: str) -> str:
+    """Return the variable in which a job finds the path or URL of a data set."""
+    return f"{DATA_PREFIX}{name.upper()}"
 
 
 def data_of(spec: AllocationSpec) -> dict[str, str]:

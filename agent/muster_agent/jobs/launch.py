@@ -23,7 +23,6 @@ from muster.launch.commands import (
     is_command,
 )
 from muster.launch.variables import (
-    DATA_PREFIX,
     MODEL_PREFIX,
     NODE_ADDRESS_VARIABLE,
     PATH_VARIABLE,
@@ -31,7 +30,7 @@ from muster.launch.variables import (
     uses_variables,
 )
 from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, Rendezvous
-from muster_agent.jobs.inputs import data_of
+from muster_agent.jobs.inputs import data_of, variable_of
 
 RENDEZVOUS_READ_TIMEOUT_S = 300
 """Seconds to wait at the rendezvous. Nodes start together, but importing torch from a slow shared
@@ -561,10 +560,7 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
         "MUSTER_WEIGHTS_FROM": place.weights_from,
         WORLD_SIZE_VARIABLE: str(spec.world_size),
         "MUSTER_WORK_DIR": place.files_dir,
-        **{
-            f"{DATA_PREFIX}{name.upper()}": where
-            for name, where in {**data_of(spec), **place.data}.items()
-        },
+        **{variable_of(name): where for name, where in {**data_of(spec), **place.data}.items()},
         **{f"{MODEL_PREFIX}{name.upper()}": f"{place.models_dir}/{name}" for name in spec.models},
     }
     if spec.config.get("serve"):

@@ -121,6 +121,12 @@ def test_a_command_sees_the_data_sets_before_it(node: Node, shims: Any) -> None:
     }
     section = {"command": "cat $MUSTER_DATA_CLEAN/w $MUSTER_DATA_RAW/w > $MUSTER_DATA_TRAIN/all"}
     assert node.read(section, data=data)[0] == {"all": "HELLOhello"}
+    # What is made from another one follows it.
+    (words / "w").write_text("bye")
+    assert node.read(section, data=data)[0] == {"all": "BYEbye"}
+    data["clean"]["version"] = "2"
+    data["clean"]["command"] += "; echo . >> $MUSTER_DATA_CLEAN/w"
+    assert node.read(section, data=data)[0] == {"all": "BYE.\nbye"}
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class DataSection:
     command: Annotated[str, Bounds(min_length=1, max_length=4096)] | None = None
     """Shell command that makes the data set in the folder `$MUSTER_DATA_<NAME>`, which is empty. It runs
     before the start in the job's environment and code folder, once per node, command, `version` and content
-    of the files of the code that it names."""
+    of the data sets and files of the code that it names."""
     size: SizeText | None = None
     """How much is downloaded or made (`150GB`). A trial starts only on nodes with this much free. Where the
     job downloads, the files of its own work folder count as free. Nothing is reserved."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from muster import wire
 from muster.document.running import DataSection
-from muster.launch.variables import DATA_PREFIX, expand
+from muster.launch.variables import expand
 from muster_agent.environments.build import BuildWalls, Built, DataCache, EnvironmentCache
 from muster_agent.environments.failures import BuildFailed
 from muster_agent.isolation.walls import (
@@ -22,7 +22,7 @@ from muster_agent.isolation.walls import (
     prefixes_of,
 )
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
-from muster_agent.jobs.inputs import data_of
+from muster_agent.jobs.inputs import data_of, variable_of
 from muster_agent.jobs.launch import environment_of
 from muster_agent.jobs.process import OWNER_VARIABLE, TOKEN_VARIABLE
 from muster_agent.records.logs import launcher_log
@@ -72,6 +72,7 @@ class Building:
     def data(
         self,
         sections: Mapping[str, DataSection],
+        read: Mapping[str, wire.DataRead],
         python: str,
         inherited: Mapping[str, str],
         secrets: Mapping[str, str],
@@ -79,7 +80,7 @@ class Building:
     ) -> KeptData:
         """Fetch or make the data sets that this node keeps, or find them here.
 
-        below: folders of the interpreter below that of the job.
+        read: those that lie here already. below: folders of the interpreter below that of the job.
         """
         if not any(section.is_kept for section in sections.values()):
             return KeptData()
@@ -93,11 +94,12 @@ class Building:
             project_id=self.spec.project_id,
             walls=dataclasses.replace(walls, read=(*walls.read, *programs, *below, *named)),
         )
-        places = {f"{DATA_PREFIX}{n.upper()}": where for n, where in data_of(self.spec).items()}
+        places = {variable_of(n): where for n, where in data_of(self.spec).items()}
         _, variables = self._variables(inherited, places)
         with _as_failed_preparation():
             return keep(
                 sections,
+                read,
                 cache,
                 python=python,
                 code=self.work_dir,

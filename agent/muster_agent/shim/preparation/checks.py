@@ -142,7 +142,7 @@ def prepare(
     if base_python and container is not None:
         below = [Path(python).parent.parent]
     interpreter = _check_interpreter(spec, python, options, read=below)
-    kept = building.data(sections, python, inherited, secrets_of_job(spec, secrets), below)
+    kept = building.data(sections, data, python, inherited, secrets_of_job(spec, secrets), below)
     locks += [one.lock for one in kept.built.values()]
     of_kept = kept.as_folders(sections)
     read = read_data(of_kept, cache=digests, tell=tell, is_canceled=is_canceled)

@@ -13,10 +13,10 @@ from muster import wire
 from muster.byte_sizes import parse_size
 from muster.document.running import DataSection
 from muster.launch import fetch_data
-from muster.launch.variables import DATA_PREFIX
 from muster_agent.environments.build import Built, DataCache
 from muster_agent.environments.builder import DataRequest
 from muster_agent.environments.cleaning import marker_of
+from muster_agent.jobs.inputs import variable_of
 from muster_agent.shim.failures import PrepareFailed
 
 
@@ -59,6 +59,7 @@ class KeptData:
 
 def keep(
     sections: Mapping[str, DataSection],
+    read: Mapping[str, wire.DataRead],
     cache: DataCache,
     *,
     python: str,
@@ -72,11 +73,12 @@ def keep(
     """Fetch or make what is not here yet, in the order of the names. Blocks. Raises BuildFailed and
     BuildCanceled.
 
-    python: the job's interpreter. code: the folder in which commands run. environment: variables of the
+    read: the data sets that lie here already. python: the job's interpreter. code: the folder in which commands run. environment: variables of the
     commands, and builder_environment those of our own program that starts them. log: file to which the
     progress is appended.
     """
     built: dict[str, Built] = {}
+    contents = {name: one.digest for name, one in read.items()}
     for name, section in sorted(sections.items()):
         if not section.is_kept:
             continue
@@ -84,11 +86,17 @@ def keep(
         if section.url is not None:
             words = f"fetch {section.url}"
             fetch = [python, "-I", fetch_data.__file__, section.url]
-            command = f'{shlex.join(fetch)} "${DATA_PREFIX}{name.upper()}"'
+            command = f'{shlex.join(fetch)} "${variable_of(name)}"'
         size_bytes = parse_size(section.size) if section.size else 0
-        earlier = {f"{DATA_PREFIX}{n.upper()}": str(one.path) for n, one in built.items()}
+        earlier = {variable_of(n): str(one.path) for n, one in built.items()}
         built[name] = cache.open(
-            DataRequest(name=name, words=words, command=command, version=section.version or ""),
+            DataRequest(
+                name=name,
+                words=words,
+                command=command,
+                version=section.version or "",
+                inputs=tuple(text for n, text in contents.items() if variable_of(n) in words),
+            ),
             wanted_bytes=size_bytes + min_free_bytes,
             python=python,
             code=code,
@@ -97,4 +105,5 @@ def keep(
             log=log,
             is_canceled=is_canceled,
         )
+        contents[name] = built[name].path.name
     return KeptData(built=built)
