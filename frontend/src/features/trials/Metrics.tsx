@@ -141,7 +141,9 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
         content={{ specs, ...fileOf(t, whole ?? trial) }}
       />
       {acted.length > 0 ? (
-        <p className="dim">{t("metrics.guardsActed", { steps: acted.map((step) => format.count(step)).join(", ") })}</p>
+        <p className="dim">
+          {t("metrics.guardsActed", { count: acted.length, steps: acted.map((step) => format.count(step)).join(", ") })}
+        </p>
       ) : null}
       {saved?.isCut ? <p className="dim">{t("metrics.checkpointsCut", { n: saved.steps.length })}</p> : null}
       <ChartGrid specs={specs} search={search} set={set} want={want} source={source} single={single} />

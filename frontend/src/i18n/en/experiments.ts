@@ -315,7 +315,7 @@ export const experiments = {
     deleteTitle: "Delete the schedule {{name}}?",
     deleteText: "Nothing starts any more. The experiments that it started stay.",
     schedule: "Schedule",
-    scheduleTitle: "Start it again and again",
+    scheduleTitle: "Submit on a schedule",
     cron: "Cron expression",
     cronHint: "Minute, hour, day of month, month, day of week",
     timezone: "Time zone",

@@ -304,7 +304,7 @@ export const experiments: Same<typeof english> = {
     deleteTitle: "删除定时计划 {{name}}？",
     deleteText: "之后不再启动。它已启动的实验会保留。",
     schedule: "定时",
-    scheduleTitle: "反复启动",
+    scheduleTitle: "按计划提交",
     cron: "cron 表达式",
     cronHint: "分、时、日、月、星期",
     timezone: "时区",

@@ -177,7 +177,7 @@ function MemberForm({ project, onChanged }: { project: string; onChanged: () => 
   };
   return (
     <>
-      <form onSubmit={submit} className={layout["fields"]} data-testid="member-form">
+      <form onSubmit={submit} className={layout["fields"]} style={{ marginBottom: 12 }} data-testid="member-form">
         <Select
           label={t("members.kind")}
           value={kind}
