@@ -26,6 +26,7 @@ from typing import Literal, TypeVar
 import psutil
 from sqlalchemy import create_engine, make_url, select, text
 
+from muster.launch.forkserver import ForkedProgram
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.db.migrations import upgrade
@@ -33,6 +34,7 @@ from muster_server.db.models import ControllerLeaseRow
 from muster_server.services.core.accounts import tokens, users
 from muster_server.services.core.liveness import CONTROLLER_LEASE
 
+from . import preloaded
 from .postgres import find_binaries, private_postgres
 from .valkey import private_valkey
 
@@ -65,11 +67,14 @@ class ControlPlane:
         redis_url: str,
         *,
         settings: Mapping[str, str] | None = None,
+        is_preloaded: bool = False,
     ) -> None:
-        """settings: further MUSTER_… variables of every process."""
+        """settings: further MUSTER_… variables of every process. is_preloaded: they begin with their code
+        imported (support.preloaded), which a measurement of what they use leaves out."""
         self.folder = folder
         self.database = Database(database_url)
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, subprocess.Popen[bytes] | ForkedProgram] = {}
+        self._is_preloaded = is_preloaded
         self._lifeline, self._hold = os.pipe()
         self.urls: dict[str, str] = {}
         self.shared_fds: list[int] = []
@@ -185,15 +190,27 @@ class ControlPlane:
 
     def start(self, name: str, *command: str, **more: str) -> None:
         """Start a module with arguments. more: further variables."""
-        with (self.folder / f"{name}.log").open("ab") as log:
+        output, descriptors = self.folder / f"{name}.log", [self._lifeline, *self.shared_fds]
+        environment = {**self.environment, **more}
+        if self._is_preloaded:
+            self.processes[name] = preloaded.start(
+                command,
+                environment=environment,
+                output=output,
+                pass_fds=descriptors,
+                folder=self.folder,
+                version=more.get("PYTHONPATH", ""),
+            )
+            return
+        with output.open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", *command],
-                env={**self.environment, **more},
+                env=environment,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                pass_fds=[self._lifeline, *self.shared_fds],
+                pass_fds=descriptors,
             )
 
     def _require_alive(self, name: str) -> None:

@@ -19,6 +19,8 @@ SETTINGS = {
 class QuickStack(Stack):
     """Leases of seconds instead of minutes."""
 
+    is_preloaded = True
+
     @staticmethod
     def environment(home: Path) -> dict[str, str]:
         return Stack.environment(home) | SETTINGS

@@ -3,7 +3,8 @@
     python -m support.stack '{"home": "/tmp/h", "agents": 2, "slots": 2, "port": 8471,
                                      "address": null, "environment": {"agent-local-1": {"MUSTER_…": "…"}}}'
 
-is one whose parts have settings that `muster up` does not give them. Needs the `local` extra.
+is one whose parts have settings that `muster up` does not give them. Tests fork it from a process that has
+imported its code, which takes three seconds of a processor. Needs the `local` extra.
 """
 
 from __future__ import annotations
@@ -11,20 +12,26 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 
 from muster.client import Client, Target
+from muster.launch import forkserver, reaping
+from muster.launch.forkserver import ForkedProgram, ForkServer
+from muster.launch.label import ROOM_VARIABLE
+from muster_server.local import supervisor
 from muster_server.local.parts import LocalOptions
 from muster_server.local.processes import MARK
-from muster_server.local.supervisor import supervise
 from support import preloaded
 
 T = TypeVar("T")
@@ -67,6 +74,9 @@ def processes_of(home: Path) -> list[psutil.Process]:
 class Stack:
     """One `muster up` as a process of its own."""
 
+    is_preloaded = False
+    """Whether it begins with its code imported, also where nothing has an environment of its own."""
+
     def __init__(
         self,
         home: Path,
@@ -87,13 +97,14 @@ class Stack:
         options = ["up", f"--agents={agents}", f"--slots={slots}", f"--port={port}"]
         options += [f"--address={address}"] if address else []
         self.command = ["-m", "muster.cli", *options]
-        if environment is not None:
+        if environment is not None or self.is_preloaded:
             given = {"home": str(home), "agents": agents, "slots": slots, "port": port}
-            text = json.dumps({**given, "address": address, "environment": environment})
+            text = json.dumps({**given, "address": address, "environment": environment or {}})
             self.command = ["-m", "support.stack", text]
+            self.is_preloaded = python == sys.executable
         self.num_agents = agents
         self.output = home.with_name(home.name + ".out")
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedProgram | None = None
 
     @staticmethod
     def environment(home: Path) -> dict[str, str]:
@@ -108,18 +119,21 @@ class Stack:
         }
 
     def start(self) -> None:
-        with self.output.open("ab") as output:
-            self.process = subprocess.Popen(
-                [self.python, *self.command],
-                env={
-                    **self.environment(self.home),
-                    "MUSTER_AGENT_ISOLATION": self.isolation,
-                },
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
+        environment = {**self.environment(self.home), "MUSTER_AGENT_ISOLATION": self.isolation}
+        if self.is_preloaded:
+            self.process = preloaded.start(
+                self.command[1:], environment=environment, output=self.output
             )
+        else:
+            with self.output.open("ab") as output:
+                self.process = subprocess.Popen(
+                    [self.python, *self.command],
+                    env=environment,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
         process = self.process
         before = len(self.text())
 
@@ -214,6 +228,36 @@ def scripted(name: str, script: list[dict[str, Any]], *, slots: int = 1, **more:
     return json.dumps(document)
 
 
+class BegunForkServer(ForkServer):
+    """One that was forked from this process at its start, and so has imported everything."""
+
+    def __init__(self, pid: int, control: socket.socket, home: str) -> None:
+        self.is_ready = False
+        self._lock, self._control, self._marks = threading.Lock(), control, {MARK: home}
+        self._process = ForkedProgram(pid)  # type: ignore[assignment]  # It has what is used.
+        reaping.keep(self._process)
+
+    def spawn(self, module: Sequence[str], **options: Any) -> ForkedProgram:
+        """Show the mark that everything below a fork server of `muster up` has from its start."""
+        return super().spawn(module, **options, marks=self._marks)
+
+
+def fork_server(home: str) -> BegunForkServer:
+    """Fork it, while this process has nothing but its code. Does not return in what it forks."""
+    ours, theirs = socket.socketpair()
+    if pid := os.fork():
+        theirs.close()
+        return BegunForkServer(pid, ours, home)
+    ours.close()
+    os.setsid()
+    os.environ[ROOM_VARIABLE] = forkserver.ROOM_FOR_MARKS
+    given = {"control_fd": theirs.detach(), "imports": []}
+    sys.argv[1:] = [json.dumps(given)]
+    del sys.modules[forkserver.__name__]
+    runpy.run_module(forkserver.__name__, run_name="__main__", alter_sys=True)
+    sys.exit()
+
+
 def main() -> None:
     given = json.loads(sys.argv[1])
     options = LocalOptions(
@@ -228,10 +272,13 @@ def main() -> None:
     def say(text: str) -> None:
         print(text, flush=True)
 
-    with supervise(options, say) as supervisor:
-        access = supervisor.start()
+    if "muster_server.serve" in sys.modules:  # This process was forked with its code.
+        begun = fork_server(given["home"])
+        vars(supervisor)["ForkServer"] = lambda *_, **__: begun
+    with supervisor.supervise(options, say) as supervising:
+        access = supervising.start()
         say(f"Muster is ready.\n  Sign in {access.sign_in_url}")
-        supervisor.run()
+        supervising.run()
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def cluster(sqlite_url: str, tmp_path: Path) -> Iterator[ControlPlane]:
     with private_valkey() as valkey:
-        cluster = ControlPlane(tmp_path, sqlite_url, valkey.url)
+        cluster = ControlPlane(tmp_path, sqlite_url, valkey.url, is_preloaded=True)
         try:
             cluster.start_server()
             cluster.start_controller()

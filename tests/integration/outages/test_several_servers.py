@@ -27,7 +27,7 @@ TAKE_OVER_S = 30.0
 @pytest.fixture
 def cluster(postgres_url: str, tmp_path: Path) -> Iterator[ControlPlane]:
     with private_valkey() as valkey:
-        cluster = ControlPlane(tmp_path, postgres_url, valkey.url)
+        cluster = ControlPlane(tmp_path, postgres_url, valkey.url, is_preloaded=True)
         (tmp_path / "join-token").write_text(cluster.make_join_token(uses=1))
         try:
             for name in ("server-a", "server-b"):

@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,9 @@ from typing import Any
 import httpx
 
 from muster.client import Client, Target
+from muster.launch.forkserver import ForkedProgram
 from muster_server.local.processes import MARK
+from support import preloaded
 from support.outages import TRAINING
 from support.processes import ControlPlane
 from support.stack import processes_of, wait_for
@@ -42,7 +43,9 @@ class Cluster:
         self.url = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
         self.stop_file = folder / "stop"
         given = {"MUSTER_CONTROLLER_LEASE_S": "2", MARK: str(folder), **(settings or {})}
-        self.plane = ControlPlane(folder, database_url, redis_url, settings=given)
+        self.plane = ControlPlane(
+            folder, database_url, redis_url, settings=given, is_preloaded=True
+        )
         self.plane.shared_fds.append(self.listening.fileno())
         self._environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")},
@@ -52,20 +55,19 @@ class Cluster:
             "HOME": str(folder),
             MARK: str(folder),
         }
-        self._agents: dict[str, subprocess.Popen[bytes]] = {}
+        self._agents: dict[str, ForkedProgram] = {}
         self.token = ""
 
     def run(self, *command: str, **version: str) -> str:
         """What a command prints."""
         more = {"MUSTER_URL": self.url, "MUSTER_TOKEN": self.token} if self.token else {}
-        done = subprocess.run(
-            [sys.executable, "-m", *command],
-            env={**self._environment, **more, **version},
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
+        done = preloaded.run(
+            command,
+            environment={**self._environment, **more, **version},
+            folder=self.folder,
+            timeout_s=120,
+            version=version.get("PYTHONPATH", ""),
+            strict=False,
         )
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return done.stdout.strip()
@@ -76,19 +78,17 @@ class Cluster:
 
     def start_agent(self, name: str, **version: str) -> None:
         """Without the lifeline of the others, with which its jobs would end."""
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self._agents[name] = subprocess.Popen(
-                [
-                    sys.executable, "-m", "muster_agent.cli", "run", "--name", name,
-                    "--slots", "3", "--slot-type", "cpu", "--server", self.url,
-                    "--join-token-file", str(self.folder / "join-token"),
-                    "--home", str(self.folder / name),
-                ],
-                env={**self._environment, **version},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )  # fmt: skip
+        self._agents[name] = preloaded.start(
+            [
+                "muster_agent.cli", "run", "--name", name, "--slots", "3", "--slot-type", "cpu",
+                "--server", self.url, "--join-token-file", str(self.folder / "join-token"),
+                "--home", str(self.folder / name),
+            ],
+            environment={**self._environment, **version},
+            output=self.folder / f"{name}.log",
+            marks={MARK: str(self.folder)},
+            version=version.get("PYTHONPATH", ""),
+        )  # fmt: skip
 
     def stop_agent(self, name: str) -> None:
         process = self._agents.pop(name)
