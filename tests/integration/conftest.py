@@ -30,12 +30,24 @@ def own_stack(new_home: Path) -> Iterator[Stack]:
 
 
 @pytest.fixture
-def quick_stack(new_home: Path) -> Iterator[QuickStack]:
+def own_quick_stack(new_home: Path) -> Iterator[QuickStack]:
     """A stack of the test's own with short leases: two nodes of one slot, to be cut off."""
     stack = QuickStack(new_home, agents=2, slots=1)
     stack.start()
     yield stack
     stack.close()
+
+
+@pytest.fixture(scope="session")
+def quick_stack() -> Iterator[QuickStack]:
+    """Shared, as `stack`, with short leases: two nodes of one slot."""
+    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
+        stack = QuickStack(Path(folder) / "home", agents=2, slots=1)
+        try:
+            stack.start()
+            yield stack
+        finally:
+            stack.close()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from support.guides import last_id, shell
 from support.quick_stack import QuickStack
 from support.stack import wait_for
 
-NUM_SAMPLES, BATCH_SIZE, NUM_EPOCHS, SAVED_EVERY = 300, 2, 2, 20
+NUM_SAMPLES, BATCH_SIZE, NUM_EPOCHS, SAVED_EVERY = 160, 2, 2, 20
 SCRIPT = f"""
 import json, os, time
 import torch
@@ -111,7 +111,7 @@ def test_a_killed_training_says_which_samples_it_has_used(
         assert doubled == 0
         assert (
             found["verdict"]
-            == "Every sample was used once in each epoch: 600 in all, with 1 restart."
+            == "Every sample was used once in each epoch: 320 in all, with 1 restart."
         )
     else:
         assert doubled == resumed_at * BATCH_SIZE * 2
@@ -126,7 +126,7 @@ def test_a_killed_training_says_which_samples_it_has_used(
 def test_the_built_in_trainer_proves_it_by_itself(quick_stack: QuickStack, tmp_path: Path) -> None:
     document = """
 name: built-in
-trainer: {model: mlp, data: digits, epochs: 12, batch_size: 16, options: {inject: [{rank: 0, phase: forward, ms: 20}]}}
+trainer: {model: mlp, data: digits, epochs: 4, batch_size: 16, options: {inject: [{rank: 0, phase: forward, ms: 20}]}}
 checkpoints: {every: {steps: 20}}
 resources: {slots: 2}
 restarts: {infra: 3}
@@ -145,8 +145,8 @@ restarts: {infra: 3}
     found = continuation_at_the_end(quick_stack, experiment_id)
     assert found["is_proven"], found["verdict"]
     assert found["num_attempts"] == 2
-    assert found["num_epochs"] == 12
-    assert found["num_used"] == 12 * found["num_samples"]
+    assert found["num_epochs"] == 4
+    assert found["num_used"] == 4 * found["num_samples"]
     assert found["num_left_out"] > 0
     # It ends as one does that nothing has happened to.
     assert found["curve"] == ""

@@ -100,13 +100,13 @@ def wait_for_step(path: Path, step: int, attempt: int) -> int:
 
 
 def test_what_was_done_to_a_training_is_what_its_ledger_says(
-    quick_stack: QuickStack, tmp_path: Path
+    own_quick_stack: QuickStack, tmp_path: Path
 ) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     path = tmp_path / "truth.jsonl"
     (tmp_path / "experiment.yaml").write_text(DOCUMENT.replace("PATH", str(path)))
-    assert shell(quick_stack, "muster submit experiment.yaml", tmp_path).returncode == 0
-    experiment_id = last_id(quick_stack)
+    assert shell(own_quick_stack, "muster submit experiment.yaml", tmp_path).returncode == 0
+    experiment_id = last_id(own_quick_stack)
 
     pid = wait_for_step(path, 75, 0)
     killed_at = time.time()
@@ -118,18 +118,18 @@ def test_what_was_done_to_a_training_is_what_its_ledger_says(
     time.sleep(8)
     process.resume()
 
-    with quick_stack.client() as client:
+    with own_quick_stack.client() as client:
         ended = client.wait(experiment_id, timeout_s=120)
         assert ended["state"] == "COMPLETED", ended["reason"]
         found = ledger(client, experiment_id)
         spent = client.experiment(experiment_id)["spending"]["slot_hours"]
-        shown = json.loads(quick_stack.cli("goodput", str(experiment_id), "--json").stdout)
+        shown = json.loads(own_quick_stack.cli("goodput", str(experiment_id), "--json").stdout)
     assert shown == found
-    assert "stalled" in quick_stack.cli("goodput", str(experiment_id)).stdout
+    assert "stalled" in own_quick_stack.cli("goodput", str(experiment_id)).stdout
     wait_for(
-        "the worker has counted it", lambda: "PROJECT" in quick_stack.cli("goodput").stdout, 90
+        "the worker has counted it", lambda: "PROJECT" in own_quick_stack.cli("goodput").stdout, 90
     )
-    assert quick_stack.cli("goodput", "--csv").stdout.startswith("day,")
+    assert own_quick_stack.cli("goodput", "--csv").stdout.startswith("day,")
     truth = Truth(path)
     assert len(truth.pids) == 2
 

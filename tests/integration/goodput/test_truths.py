@@ -7,9 +7,8 @@ import datetime as dt
 import json
 import os
 import signal
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -293,24 +292,12 @@ UNSEEN = ("preparing", "stopping", "finishing")
 """Classes of which a script knows nothing, unless a case names them: torchrun ends after its workers."""
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[QuickStack]:
-    """Two nodes of one slot."""
-    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
-        stack = QuickStack(Path(folder) / "home", agents=2, slots=1)
-        try:
-            stack.start()
-            yield stack
-        finally:
-            stack.close()
-
-
 @pytest.mark.parametrize("inject", CASES, ids=lambda inject: inject.__name__)
 def test_the_ledger_says_what_was_done(
-    stack: QuickStack, tmp_path: Path, inject: Callable[[Case], Expected]
+    quick_stack: QuickStack, tmp_path: Path, inject: Callable[[Case], Expected]
 ) -> None:
-    with stack.client() as client:
-        case = Case(stack, client, tmp_path)
+    with quick_stack.client() as client:
+        case = Case(quick_stack, client, tmp_path)
         expected = inject(case)
         found = case.end(case.trial()["state"])
         spent = client.experiment(case.id)["spending"]["slot_hours"]

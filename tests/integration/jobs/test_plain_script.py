@@ -80,22 +80,22 @@ class Interrupted:
 
 
 @pytest.fixture
-def plain(quick_stack: QuickStack, tmp_path: Path) -> Iterator[Interrupted]:
+def plain(own_quick_stack: QuickStack, tmp_path: Path) -> Iterator[Interrupted]:
     (tmp_path / "train.py").write_text(SCRIPT)
     (tmp_path / "experiment.yaml").write_text(DOCUMENT)
-    assert shell(quick_stack, "muster submit experiment.yaml", tmp_path).returncode == 0
-    with quick_stack.client() as client:
-        yield Interrupted(client, last_id(quick_stack))
+    assert shell(own_quick_stack, "muster submit experiment.yaml", tmp_path).returncode == 0
+    with own_quick_stack.client() as client:
+        yield Interrupted(client, last_id(own_quick_stack))
 
 
 def test_it_goes_on_after_a_pause_a_preemption_and_the_loss_of_its_node(
-    plain: Interrupted, quick_stack: QuickStack
+    plain: Interrupted, own_quick_stack: QuickStack
 ) -> None:
     client = plain.client
     first = plain.runs()
     unsaved = client.experiment(plain.experiment_id)["unsaved"]
     assert unsaved["num_trials"] == 1, "Muster knows of no checkpoint"
-    paused = quick_stack.cli("pause", str(plain.experiment_id))
+    paused = own_quick_stack.cli("pause", str(plain.experiment_id))
     assert "warning: 1 running trial has no checkpoint yet (started " in paused.stderr
     wait_for("it pauses", lambda: plain.state == "PAUSED")
     client.post(f"/experiments/{plain.experiment_id}:resume")
@@ -121,7 +121,7 @@ def test_it_goes_on_after_a_pause_a_preemption_and_the_loss_of_its_node(
     wait_for("a newer state is collected", lambda: plain.collected() > begun_at, 60, every_s=0.3)
     trial = client.get(f"/trials/{plain.trial['id']}")
     (node,) = trial["attempts"][0]["nodes"]
-    agent_pid = quick_stack.part_pid(f"agent-{node}")
+    agent_pid = own_quick_stack.part_pid(f"agent-{node}")
     os.kill(agent_pid, signal.SIGSTOP)
     try:
         collected = plain.collected()

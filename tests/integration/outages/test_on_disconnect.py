@@ -95,11 +95,11 @@ class Cut:
 
 
 @pytest.fixture
-def cut(quick_stack: QuickStack, tmp_path: Path) -> Iterator[Callable[[str], Cut]]:
+def cut(own_quick_stack: QuickStack, tmp_path: Path) -> Iterator[Callable[[str], Cut]]:
     cuts = []
 
     def make(on_disconnect: str) -> Cut:
-        cuts.append(Cut(quick_stack, tmp_path / "witness", on_disconnect))
+        cuts.append(Cut(own_quick_stack, tmp_path / "witness", on_disconnect))
         return cuts[-1]
 
     yield make
@@ -130,7 +130,7 @@ def test_stop_ends_every_process_before_another_attempt_begins(cut: Callable[[st
 
 
 def test_continue_trains_on_and_the_witness_sees_both(
-    cut: Callable[[str], Cut], quick_stack: QuickStack
+    cut: Callable[[str], Cut], own_quick_stack: QuickStack
 ) -> None:
     """What `continue` (the default) is for, and what it costs. It also shows that the lock of the
     other test is one that can fail."""
@@ -143,5 +143,5 @@ def test_continue_trains_on_and_the_witness_sees_both(
     # Back in touch, the older one is told that it is superseded, and ended.
     off.mend()
     wait_for("the older one is ended", lambda: not off.processes(off.no))
-    with quick_stack.client() as client:
+    with own_quick_stack.client() as client:
         assert client.get(f"/trials/{off.trial_id}")["attempt_no"] == off.no + 1
