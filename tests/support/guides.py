@@ -1,6 +1,6 @@
 """The guides as a reader follows them: their files, their commands in order, on a real stack.
 
-Lines of the guides' console blocks are run by a real shell. Experiment 1 of a guide is the first that
+Lines of the guides' console blocks are run by a real shell, where more than words stand in them. Experiment 1 of a guide is the first that
 its reader submits; here others came before.
 """
 
@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from support import preloaded
 from support.stack import Stack, wait_for
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ ADDRESS = "127.0.0.2"
 """Of this machine, and not the one that `muster up` serves without being told."""
 NOT_HERE = ("muster up",)
 """What the stack of these tests did already."""
+NEEDS_SHELL = re.compile(r"[|&;<>()$`*?\[{~#!\n]")
 COMMAND_TIMEOUT_S = 200
 
 
@@ -65,8 +67,16 @@ def pool_commands(text: str) -> list[str]:
 
 
 def shell(stack: Stack, line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line as a shell does. `muster` begins with its code imported where nothing needs a shell."""
     environment = Stack.environment(stack.home)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    if line.startswith("muster ") and not NEEDS_SHELL.search(line):
+        return preloaded.run(
+            [preloaded.COMMANDS, *shlex.split(line)[1:]],
+            environment=environment,
+            folder=folder,
+            timeout_s=COMMAND_TIMEOUT_S,
+        )
     return subprocess.run(
         ["sh", "-c", line],
         cwd=folder,
