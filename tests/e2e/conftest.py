@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +20,7 @@ from xdist.scheduler import LoadFileScheduling, Scheduling
 
 from support.browser import find_browser
 from support.console import no_errors
-from support.stack import Stack
+from support.stack import Stack, started
 
 FLAGS = [
     "--no-sandbox",  # the tests may run as root
@@ -54,13 +52,8 @@ expect.set_options(timeout=PATIENCE_MS)  # ms; two cores draw a page and train a
 
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
-    with tempfile.TemporaryDirectory(prefix="muster-e2e-", ignore_cleanup_errors=True) as folder:
-        stack = Stack(Path(folder) / "home")
-        try:
-            stack.start()
-            yield stack
-        finally:
-            stack.close()
+    with started(Stack) as stack:
+        yield stack
 
 
 @pytest.fixture(scope="session")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from support.stack import Stack, wait_for
+from support.stack import Stack, started, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -22,13 +20,8 @@ FIRST_MINUTE_S = 60.0
 @pytest.fixture
 def untouched() -> Iterator[Stack]:
     """A Muster to which nobody has signed in yet."""
-    with tempfile.TemporaryDirectory(prefix="muster-new-", ignore_cleanup_errors=True) as folder:
-        stack = Stack(Path(folder) / "home")
-        try:
-            stack.start()
-            yield stack
-        finally:
-            stack.close()
+    with started(Stack) as stack:
+        yield stack
 
 
 def test_from_the_printed_link_to_a_moving_loss_within_a_minute(
@@ -37,7 +30,7 @@ def test_from_the_printed_link_to_a_moving_loss_within_a_minute(
     context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US")
     context.set_default_timeout(FIRST_MINUTE_S * 1e3)
     page = context.new_page()
-    started = time.monotonic()
+    began = time.monotonic()
     page.goto(untouched.sign_in_url)
     form = page.get_by_test_id("setup-form")
     form.locator("input[name=new-password]").fill("correct horse battery staple")
@@ -59,6 +52,6 @@ def test_from_the_printed_link_to_a_moving_loss_within_a_minute(
 
     before = wait_for("the loss has points", lambda: num_points() or None, FIRST_MINUTE_S)
     wait_for("the loss moves", lambda: num_points() > before, FIRST_MINUTE_S)
-    took_s = time.monotonic() - started
+    took_s = time.monotonic() - began
     context.close()
     assert took_s < FIRST_MINUTE_S

@@ -11,7 +11,7 @@ import pytest
 from muster.client import Client
 from support.guides import ADDRESS
 from support.quick_stack import QuickStack
-from support.stack import Stack
+from support.stack import Stack, started
 
 
 @pytest.fixture
@@ -41,31 +41,18 @@ def own_quick_stack(new_home: Path) -> Iterator[QuickStack]:
 @pytest.fixture(scope="session")
 def quick_stack() -> Iterator[QuickStack]:
     """Shared, as `stack`, with short leases: two nodes of one slot."""
-    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
-        stack = QuickStack(Path(folder) / "home", agents=2, slots=1)
-        try:
-            stack.start()
-            yield stack
-        finally:
-            stack.close()
+    with started(lambda home: QuickStack(home, agents=2, slots=1)) as stack:
+        yield stack
 
 
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
     """Shared: two nodes of two slots, which other machines could reach. Guides are followed on it.
     Tests leave it as they found it: nothing running."""
-    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
-        # Gangs that take long to start try their nodes sooner than after a minute.
-        stack = Stack(
-            Path(folder) / "home",
-            environment={"controller": {"MUSTER_START_PREFLIGHT_S": "10"}},
-            address=ADDRESS,
-        )
-        try:
-            stack.start()
-            yield stack
-        finally:
-            stack.close()
+    # Gangs that take long to start try their nodes sooner than after a minute.
+    environment = {"controller": {"MUSTER_START_PREFLIGHT_S": "10"}}
+    with started(lambda home: Stack(home, environment=environment, address=ADDRESS)) as stack:
+        yield stack
 
 
 @pytest.fixture

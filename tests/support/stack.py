@@ -9,6 +9,7 @@ imported its code, which takes three seconds of a processor. Needs the `local` e
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -17,9 +18,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -214,6 +216,21 @@ class Stack:
                 self.process.wait()
         for process in processes_of(self.home):
             process.kill()
+
+
+AnyStack = TypeVar("AnyStack", bound=Stack)
+
+
+@contextlib.contextmanager
+def started(make: Callable[[Path], AnyStack]) -> Iterator[AnyStack]:
+    """A stack in a new folder, until the end of the block. make: the stack in a home."""
+    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
+        stack = make(Path(folder) / "home")
+        try:
+            stack.start()
+            yield stack
+        finally:
+            stack.close()
 
 
 def scripted(name: str, script: list[dict[str, Any]], *, slots: int = 1, **more: Any) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.guides import run_guide
-from support.stack import Stack, wait_for
+from support.stack import Stack, started, wait_for
 
 
 class AllowingStack(Stack):
@@ -24,13 +23,8 @@ class AllowingStack(Stack):
 
 @pytest.fixture
 def allowing_stack() -> Iterator[Stack]:
-    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
-        stack = AllowingStack(Path(folder) / "home", agents=1)
-        try:
-            stack.start()
-            yield stack
-        finally:
-            stack.close()
+    with started(lambda home: AllowingStack(home, agents=1, environment={})) as stack:
+        yield stack
 
 
 def test_every_command_of_it_works_and_the_receiver_verifies_each_message(

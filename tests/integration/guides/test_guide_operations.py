@@ -32,7 +32,7 @@ def test_what_the_guide_backs_up_and_restores_is_the_same_muster(
     assert before[1]["series"][0]["step"] == [1, 2, 3]
     assert [line["text"] for line in before[2]["lines"]] == ["to be kept"]
 
-    again = Stack(tmp_path / "restored", agents=1)
+    again = Stack(tmp_path / "restored", agents=1, environment={})
     try:
         again.start()
         with again.client() as client:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from support.nodes import containers
-from support.stack import Stack, wait_for
+from support.stack import Stack, started, wait_for
 
 pytestmark = pytest.mark.torch
 
@@ -29,7 +29,7 @@ dist.destroy_process_group()
 
 
 @pytest.fixture
-def contained(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+def contained(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     engine, reason = containers.find_engine()
     if engine is None:
         pytest.skip(reason)
@@ -37,12 +37,8 @@ def contained(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack
         if name.startswith("CONTAINERS_"):
             monkeypatch.setenv(name, value)
     monkeypatch.setenv("MUSTER_AGENT_CONTAINERS", engine.kind)
-    stack = Stack(new_home, agents=2, slots=1)
-    try:
-        stack.start()
+    with started(lambda home: Stack(home, agents=2, slots=1, environment={})) as stack:
         yield stack
-    finally:
-        stack.close()
 
 
 def test_the_same_document_gives_the_same_losses_in_containers(

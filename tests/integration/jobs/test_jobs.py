@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,24 +12,18 @@ import pytest
 
 from muster.client import Client
 from support.nodes.wheels import make_wheel
-from support.stack import Stack
+from support.stack import Stack, started
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Two nodes of one slot, whose uv sees a folder of wheels and no index."""
-    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
-        wheels = Path(folder) / "wheels"
-        wheels.mkdir()
-        make_wheel(wheels, "tinypkg", "1.1", script=True)
-        seen = {"UV_FIND_LINKS": str(wheels), "UV_NO_INDEX": "1", "UV_OFFLINE": "1"}
-        agents = {f"agent-local-{number}": seen for number in (1, 2)}
-        stack = Stack(Path(folder) / "home", slots=1, environment=agents)
-        try:
-            stack.start()
-            yield stack
-        finally:
-            stack.close()
+    wheels = tmp_path_factory.mktemp("wheels")
+    make_wheel(wheels, "tinypkg", "1.1", script=True)
+    seen = {"UV_FIND_LINKS": str(wheels), "UV_NO_INDEX": "1", "UV_OFFLINE": "1"}
+    agents = {f"agent-local-{number}": seen for number in (1, 2)}
+    with started(lambda home: Stack(home, slots=1, environment=agents)) as stack:
+        yield stack
 
 
 @pytest.fixture

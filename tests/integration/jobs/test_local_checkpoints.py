@@ -16,7 +16,7 @@ from muster import wire
 from muster.sdk.checkpoints import FolderStore, verify_checkpoint
 from muster_agent.shim.local_checkpoints import LocalCheckpoints, LocalStart
 from support.guides import last_id, shell
-from support.stack import Stack, wait_for
+from support.stack import Stack, started, wait_for
 from support.training.jobs import Job, start_job
 
 SCRIPT = """
@@ -50,14 +50,10 @@ checkpoints: {local: true}
 
 
 @pytest.fixture
-def stack(tmp_path: Path) -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """One node, so that a restart is on the same one."""
-    stack = Stack(tmp_path / "home", agents=1)
-    try:
-        stack.start()
+    with started(lambda home: Stack(home, agents=1, environment={})) as stack:
         yield stack
-    finally:
-        stack.close()
 
 
 def test_a_restart_continues_from_the_disk_while_the_storage_is_away(

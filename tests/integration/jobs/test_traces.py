@@ -115,7 +115,7 @@ def test_one_trace_goes_from_a_command_and_from_an_agent_to_sql(
     with collecting() as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "200")
-        stack = Stack(tmp_path / "home", agents=1)
+        stack = Stack(tmp_path / "home", agents=1, environment={})
         try:
             stack.start()
             submit(stack, tmp_path, CANARY)
@@ -149,7 +149,7 @@ def test_a_collector_that_hangs_holds_up_nothing(
         monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
         monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "64")
         monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "16")
-        stack = Stack(tmp_path / "home", agents=1)
+        stack = Stack(tmp_path / "home", agents=1, environment={})
         try:
             stack.start()
             assert submit(stack, tmp_path, "not-held-up") < 20

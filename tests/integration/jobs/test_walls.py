@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.stack import Stack, wait_for
+from support.stack import Stack, started, wait_for
 
 SCRIPT = """
 import os, pathlib, time, torch, torch.distributed as dist
@@ -30,15 +30,13 @@ resources: {slots: 2, nodes: 2, isolation: sandbox}
 
 
 @pytest.fixture
-def walled(new_home: Path) -> Iterator[Stack]:
+def walled() -> Iterator[Stack]:
     if shutil.which("bwrap") is None:
         pytest.skip("bwrap is not installed")
-    stack = Stack(new_home, agents=2, slots=1, isolation="auto")
-    try:
-        stack.start()
+    with started(
+        lambda home: Stack(home, agents=2, slots=1, isolation="auto", environment={})
+    ) as stack:
         yield stack
-    finally:
-        stack.close()
 
 
 def test_a_gang_of_two_agents_runs_in_sandboxes_and_commands_run_inside(

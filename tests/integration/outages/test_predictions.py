@@ -146,7 +146,7 @@ class Job:
 @pytest.fixture
 def two_nodes(new_home: Path) -> Iterator[Stack]:
     """Two nodes of one slot: what a job writes on one of them, the other does not see."""
-    stack = Stack(new_home, agents=2, slots=1)
+    stack = Stack(new_home, agents=2, slots=1, environment={})
     yield stack
     stack.close()
 

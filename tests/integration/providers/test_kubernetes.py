@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from muster_server.loops.providers import LOOK_S
 from support.batch.kubernetes import IMAGE, KubernetesLab
+from support.batch.pools import pilots_of, running, stack_of, submit, trial_of
 from support.guides import GUIDES
 from support.quick_stack import QuickStack
 from support.stack import scripted, wait_for
@@ -43,29 +41,14 @@ OURS = {
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[KubernetesLab]:
-    with tempfile.TemporaryDirectory(prefix="muster-k8s-", ignore_cleanup_errors=True) as folder:
-        lab = KubernetesLab(Path(folder) / "lab")
-        try:
-            lab.start()
-            yield lab
-        finally:
-            lab.stop()
-        assert lab.processes() == []
+    with running("muster-k8s-", lambda folder: KubernetesLab(folder / "lab")) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")
 def stack(lab: KubernetesLab) -> Iterator[QuickStack]:
-    """One node that stays in the pool `default`; what waits in `gpu` needs pilots."""
-    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
-        variables = {"MUSTER_KUBECONFIG": str(lab.kubeconfig)}
-        stack = QuickStack(
-            Path(folder) / "home", agents=1, slots=1, environment={"controller": variables}
-        )
-        try:
-            stack.start()
-            yield stack
-        finally:
-            stack.close()
+    with stack_of({"MUSTER_KUBECONFIG": str(lab.kubeconfig)}) as stack:
+        yield stack
 
 
 def command_of_guide() -> list[str]:
@@ -84,25 +67,8 @@ def create_pool(stack: QuickStack, name: str = "gpu", **options: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def submit(stack: QuickStack, document: str) -> int:
-    with stack.client() as client:
-        return int(client.post("/experiments", {"document": document})["id"])
-
-
-def trial_of(stack: QuickStack, experiment_id: int) -> dict[str, Any]:
-    with stack.client() as client:
-        (trial,) = client.get(f"/experiments/{experiment_id}/trials")["items"]
-        found: dict[str, Any] = client.get(f"/trials/{trial['id']}")
-    return found
-
-
 def reason_of(stack: QuickStack, experiment_id: int) -> str:
     return str(trial_of(stack, experiment_id)["pending_reason"])
-
-
-def pilots_of(stack: QuickStack, pool: str = "gpu") -> list[dict[str, Any]]:
-    with stack.client() as client:
-        return list(client.pages(f"/pools/{pool}/pilots"))
 
 
 def all_have_left(stack: QuickStack, lab: KubernetesLab) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from support.batch import pools
+from support.batch.pools import nodes_of, running, stack_of, submit, trial_of, trials_of
 from support.batch.ray import RayLab, why_missing
 from support.quick_stack import QuickStack
 from support.stack import scripted, wait_for
@@ -39,29 +41,14 @@ resources: {slots: 1, pool: rays}
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[RayLab]:
-    with tempfile.TemporaryDirectory(prefix="mr-", ignore_cleanup_errors=True) as folder:
-        lab = RayLab(Path(folder))
-        try:
-            lab.start()
-            yield lab
-        finally:
-            lab.stop()
-        assert lab.processes() == []
+    with running("mr-", RayLab) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")
 def stack(lab: RayLab) -> Iterator[QuickStack]:
-    """One node that stays in the pool `default`; what waits in `rays` needs pilots."""
-    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
-        variables = {"RAY_AUTH_TOKEN_PATH": str(lab.token)}
-        stack = QuickStack(
-            Path(folder) / "home", agents=1, slots=1, environment={"controller": variables}
-        )
-        try:
-            stack.start()
-            yield stack
-        finally:
-            stack.close()
+    with stack_of({"RAY_AUTH_TOKEN_PATH": str(lab.token)}) as stack:
+        yield stack
 
 
 def create_pool(stack: QuickStack, lab: RayLab, name: str = "rays", **options: str) -> None:
@@ -82,34 +69,11 @@ def create_pool(stack: QuickStack, lab: RayLab, name: str = "rays", **options: s
     assert done.returncode == 0, done.stderr
 
 
-def submit(stack: QuickStack, document: str) -> int:
-    with stack.client() as client:
-        return int(client.post("/experiments", {"document": document})["id"])
-
-
-def trials_of(stack: QuickStack, experiment_id: int) -> list[dict[str, Any]]:
-    with stack.client() as client:
-        found = list(client.pages(f"/experiments/{experiment_id}/trials"))
-        return [client.get(f"/trials/{trial['id']}") for trial in found]
-
-
-def trial_of(stack: QuickStack, experiment_id: int) -> dict[str, Any]:
-    (trial,) = trials_of(stack, experiment_id)
-    return trial
-
-
-def pilots_of(stack: QuickStack, pool: str = "rays") -> list[dict[str, Any]]:
-    with stack.client() as client:
-        return list(client.pages(f"/pools/{pool}/pilots"))
+pilots_of = partial(pools.pilots_of, pool="rays")
 
 
 def pilots_up(stack: QuickStack) -> list[dict[str, Any]]:
     return [pilot for pilot in pilots_of(stack) if pilot["state"] == "up"]
-
-
-def nodes_of(stack: QuickStack) -> list[str]:
-    with stack.client() as client:
-        return [node["name"] for node in client.pages("/nodes") if node["is_pilot"]]
 
 
 def wait_until_gone(stack: QuickStack, lab: RayLab) -> None:

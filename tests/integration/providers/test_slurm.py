@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,6 +15,7 @@ import pytest
 import support.stack
 from muster_server.loops.batch_systems.slurm_listing import parse_squeue, parse_squeue_json
 from support.batch.batch_jobs import run_job
+from support.batch.pools import nodes_of, pilots_of, running, stack_of, submit, trial_of
 from support.batch.slurm import SlurmLab, why_missing
 from support.guides import GUIDES, write_files
 from support.quick_stack import QuickStack
@@ -39,29 +39,14 @@ checkpoints: {every: {epochs: 1}}
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[SlurmLab]:
-    with tempfile.TemporaryDirectory(prefix="muster-slurm-", ignore_cleanup_errors=True) as folder:
-        lab = SlurmLab(Path(folder) / "lab")
-        try:
-            lab.start()
-            yield lab
-        finally:
-            lab.stop()
-        assert lab.processes() == []
+    with running("muster-slurm-", lambda folder: SlurmLab(folder / "lab")) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")
 def stack(lab: SlurmLab) -> Iterator[QuickStack]:
-    """One node that stays in the pool `default`; what waits in `gpu` needs pilots."""
-    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
-        variables = {"SLURM_CONF": str(lab.conf), "PATH": lab.environment["PATH"]}
-        stack = QuickStack(
-            Path(folder) / "home", agents=1, slots=1, environment={"controller": variables}
-        )
-        try:
-            stack.start()
-            yield stack
-        finally:
-            stack.close()
+    with stack_of({"SLURM_CONF": str(lab.conf), "PATH": lab.environment["PATH"]}) as stack:
+        yield stack
 
 
 @pytest.fixture(autouse=True)
@@ -92,28 +77,6 @@ def create_pool(stack: QuickStack, lab: SlurmLab, name: str = "gpu", **options: 
     words = [f"--{key}={value}" if value else f"--{key}" for key, value in given.items()]
     done = stack.cli("pool", "create", name, *words)
     assert done.returncode == 0, done.stderr
-
-
-def submit(stack: QuickStack, document: str) -> int:
-    with stack.client() as client:
-        return int(client.post("/experiments", {"document": document})["id"])
-
-
-def trial_of(stack: QuickStack, experiment_id: int) -> dict[str, Any]:
-    with stack.client() as client:
-        (trial,) = client.get(f"/experiments/{experiment_id}/trials")["items"]
-        found: dict[str, Any] = client.get(f"/trials/{trial['id']}")
-    return found
-
-
-def pilots_of(stack: QuickStack, pool: str = "gpu") -> list[dict[str, Any]]:
-    with stack.client() as client:
-        return list(client.pages(f"/pools/{pool}/pilots"))
-
-
-def nodes_of(stack: QuickStack) -> list[str]:
-    with stack.client() as client:
-        return [node["name"] for node in client.pages("/nodes") if node["is_pilot"]]
 
 
 def diagnosis(stack: QuickStack, lab: SlurmLab) -> str:

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import support.stack
+from support.batch.pools import pilots_of, running, stack_of, submit, trial_of
 from support.batch.slurm import SlurmLab, why_missing
 from support.quick_stack import QuickStack
 
-from .test_slurm import create_pool, diagnosis, pilots_of, submit, trial_of
+from .test_slurm import create_pool, diagnosis
 
 NUM_ENDS = int(os.environ.get("MUSTER_SLURM_ENDS", "2"))
 TRAINING = """
@@ -40,28 +39,16 @@ pytestmark = [
 def lab(request: pytest.FixtureRequest) -> Iterator[SlurmLab]:
     if request.param == "cgroup" and not os.access("/sys/fs/cgroup/freezer", os.W_OK):
         pytest.skip("Slurm may not make control groups here")
-    with tempfile.TemporaryDirectory(prefix="muster-slurm-", ignore_cleanup_errors=True) as folder:
-        lab = SlurmLab(Path(folder) / "lab", proctrack=request.param)
-        try:
-            lab.start()
-            yield lab
-        finally:
-            lab.stop()
-        assert lab.processes() == []
+    with running(
+        "muster-slurm-", lambda folder: SlurmLab(folder / "lab", proctrack=request.param)
+    ) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")
 def stack(lab: SlurmLab) -> Iterator[QuickStack]:
-    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
-        variables = {"SLURM_CONF": str(lab.conf), "PATH": lab.environment["PATH"]}
-        stack = QuickStack(
-            Path(folder) / "home", agents=1, slots=1, environment={"controller": variables}
-        )
-        try:
-            stack.start()
-            yield stack
-        finally:
-            stack.close()
+    with stack_of({"SLURM_CONF": str(lab.conf), "PATH": lab.environment["PATH"]}) as stack:
+        yield stack
 
 
 def preempt(lab: SlurmLab, job: str) -> str:
