@@ -18,8 +18,7 @@ from typing import Any, Literal
 import pytest
 
 from muster_server.api.http.openapi import describe
-from muster_server.app import create_app
-from muster_server.settings import Settings
+from support.client import plain_app
 
 BASELINE = Path(__file__).with_name("last_release_api.json.gz")
 UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
@@ -217,7 +216,7 @@ def _alternatives(schema: Schema, facts: Facts, way: str) -> Iterator[Schema]:
 
 
 def document() -> dict[str, Any]:
-    return describe(create_app(Settings(_env_file=None)))
+    return describe(plain_app())
 
 
 @pytest.fixture(scope="module")

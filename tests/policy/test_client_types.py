@@ -8,10 +8,9 @@ from typing import Any, NotRequired, get_origin, get_type_hints, is_typeddict
 
 from muster.client import schema
 from muster_server.api.http.openapi import describe
-from muster_server.app import create_app
-from muster_server.settings import Settings
+from support.client import plain_app
 
-DOCUMENT = describe(create_app(Settings()))
+DOCUMENT = describe(plain_app())
 SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
 TYPES = {name: kind for name, kind in vars(schema).items() if is_typeddict(kind)}
 

@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from muster_agent.settings import AgentSettings
-from muster_server.app import create_app
 from muster_server.security.stack_secrets import init_stack_secrets
 from muster_server.settings import Settings
+from support.client import plain_app
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -141,7 +141,7 @@ def test_the_proxy_asks_the_servers_docker_knows() -> None:
     assert re.search(r"server-template \S+ \d+ server:\d+ .*check .*resolvers docker", PROXY)
     assert "nameserver dns 127.0.0.11:53" in PROXY
     (path,) = re.findall(r"^ +http-check send .* uri (\S+)", PROXY, re.MULTILINE)
-    assert any(o.path == path for o in create_app(Settings(_env_file=None)).state.operations)
+    assert any(o.path == path for o in plain_app().state.operations)
 
 
 def test_everything_gets_the_same_patience_and_writes_bounded_logs() -> None:

@@ -26,10 +26,9 @@ from muster.document.inference import PROGRAMS as JOB_PROGRAMS
 from muster.launch.variables import is_replaced
 from muster_server import errors
 from muster_server.api.http.errors import _HTTP_CODES
-from muster_server.app import create_app
 from muster_server.domain.messages import english
 from muster_server.services.documents import resolve
-from muster_server.settings import Settings
+from support.client import plain_app
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("server", "agent", "trainer", "parts", "scripts", "bench")
@@ -42,7 +41,7 @@ PAGES = sorted(
     {*(ROOT / name for name in LISTED if (ROOT / name).exists()), *(ROOT / "docs").rglob("*.md")}
 )
 WRITTEN = [page for page in PAGES if "<!-- Made " not in page.read_text()[:400]]
-OPERATIONS = create_app(Settings(_env_file=None)).state.operations
+OPERATIONS = plain_app().state.operations
 
 
 def name_of(page: Path) -> str:

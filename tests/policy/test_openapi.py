@@ -8,11 +8,9 @@ import re
 import pytest
 
 from muster_server.api.http.openapi import describe
-from muster_server.app import create_app
-from muster_server.settings import Settings
+from support.client import plain_app
 
-APP = create_app(Settings())
-DOCUMENT = describe(APP)
+DOCUMENT = describe(plain_app())
 METHODS = {"get", "put", "post", "delete", "patch", "head"}
 OPERATIONS = [
     (f"{method.upper()} {path}", description)

@@ -11,14 +11,13 @@ from starlette.routing import Mount
 
 from muster_server import clock
 from muster_server.api.http.guard import UnguardedRoute, operations_of
-from muster_server.app import create_app
 from muster_server.db.models import ApiTokenRow, JoinTokenRow, NodeRow, UserRow
 from muster_server.parts import permissions
 from muster_server.security.permissions import ROLES, allows
 from muster_server.security.tokens import hash_secret, mint, visible_prefix
-from muster_server.settings import Settings
+from support.client import plain_app
 
-OPERATIONS = {o.id: o for o in create_app(Settings(_env_file=None)).state.operations}
+OPERATIONS = {o.id: o for o in plain_app().state.operations}
 HTTP = [o for o in OPERATIONS.values() if o.kind == "http"]
 CLOSED = [o for o in HTTP if o.permission != "public"]
 PUBLIC = {"healthz", "readyz", "dashboard"} | {

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from fastapi import FastAPI
 from starlette.applications import Starlette
+
+from muster_server.app import create_app
+from muster_server.settings import Settings
+
+
+@functools.cache
+def plain_app() -> FastAPI:
+    """The application with its defaults, whatever the environment says: to ask what it offers, not to run."""
+    return create_app(Settings(_env_file=None))  # type: ignore[call-arg]
 
 
 class _PortalTransport(httpx.BaseTransport):

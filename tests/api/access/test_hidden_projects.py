@@ -9,8 +9,6 @@ from sqlalchemy import delete, select
 from muster_models.domain.deployments.routing import seen_by_entry
 from muster_models.services.deployments.routing import load_routes
 from muster_server import clock
-from muster_server.api.http.guard import operations_of
-from muster_server.app import create_app
 from muster_server.db.models import (
     DeploymentRow,
     EventRow,
@@ -30,7 +28,7 @@ from muster_server.db.models import (
 )
 from muster_server.security.tokens import hash_secret
 from muster_server.services.core.events import add_event
-from muster_server.settings import Settings
+from support.client import plain_app
 from support.data import NOW
 
 MARK = "zqmark"
@@ -45,7 +43,7 @@ MEANS_NOTHING = {"code": "BCDF-GHJK", "user_id": 1, "rule_id": 1, "target_id": 1
 """Parts of addresses that name nothing of the project."""
 OPERATIONS = [
     operation
-    for operation in operations_of(create_app(Settings()))
+    for operation in plain_app().state.operations
     if operation.permission in ("view", "submit", "self") and operation.kind == "http"
 ]
 OF_THE_CALLER = {

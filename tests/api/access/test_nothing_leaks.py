@@ -13,8 +13,6 @@ from pydantic import SecretStr
 from sqlalchemy import delete, select
 
 from muster_server import clock
-from muster_server.api.http.guard import operations_of
-from muster_server.app import create_app
 from muster_server.db.models import (
     AllocationRow,
     DeploymentRow,
@@ -27,14 +25,14 @@ from muster_server.db.models import (
 )
 from muster_server.security.stack_secrets import new_key
 from muster_server.services.core.events import add_event
-from muster_server.settings import Settings
+from support.client import plain_app
 from support.data import NOW, add_trial
 
 WORD = "zqword"
 """Part of what is said in the hidden project."""
 LISTS = [
     operation.path
-    for operation in operations_of(create_app(Settings()))
+    for operation in plain_app().state.operations
     if "GET" in operation.methods and "{" not in operation.path and operation.path.startswith("/api")
     and operation.permission in ("view", "self") and operation.id != "get_cluster_utilization"
 ]  # fmt: skip

@@ -2,10 +2,8 @@
 
 import pytest
 
-from muster_server.api.http.guard import operations_of
-from muster_server.app import create_app
 from muster_server.db.models import ExperimentRow, ExportRow
-from muster_server.settings import Settings
+from support.client import plain_app
 
 NOT_OF_ANOTHER = {
     "create_experiment": "makes one of the caller's",
@@ -79,7 +77,7 @@ BODIES = {
 
 OPERATIONS = [
     operation
-    for operation in operations_of(create_app(Settings()))
+    for operation in plain_app().state.operations
     if operation.permission == "submit" and operation.id not in NOT_OF_ANOTHER
 ]
 

@@ -56,6 +56,7 @@ def trials_of(stack: QuickStack, experiment_id: int) -> list[Any]:
 
 
 def trial_of(stack: QuickStack, experiment_id: int) -> dict[str, Any]:
+    trial: dict[str, Any]
     (trial,) = trials_of(stack, experiment_id)
     return trial
 
