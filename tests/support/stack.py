@@ -122,7 +122,9 @@ class Stack:
 
     def start(self) -> None:
         environment = {**self.environment(self.home), "MUSTER_AGENT_ISOLATION": self.isolation}
-        if self.is_preloaded:
+        # A path for modules is one that only a new interpreter reads.
+        is_same_path = environment.get("PYTHONPATH") == os.environ.get("PYTHONPATH")
+        if self.is_preloaded and is_same_path:
             self.process = preloaded.start(
                 self.command[1:], environment=environment, output=self.output
             )

@@ -125,6 +125,11 @@ class Truth:
         steps = [line for line in self.of(attempt, "stepped") if after < line["step"] <= until]
         return float(steps[-1]["at"] - begins["at"])
 
+    @property
+    def kept(self) -> int:
+        """Number of steps of the first attempt that the second one did not repeat."""
+        return int(self.of(1, "begins")[0]["step"]) - 1
+
     def finishing_s(self, attempt: int) -> float:
         (end,), last = self.of(attempt, "ended"), self.of(attempt, "stepped")[-1]
         return float(end["at"] - last["at"])
@@ -225,8 +230,8 @@ def preempt(case: Case) -> Expected:
     truth = case.truth
     return {
         "starting, restoring": 2 * (truth.starting_s(0) + truth.starting_s(1)),
-        "productive": 2 * (truth.steps_s(0, until=50) + truth.steps_s(1)),
-        "repeated": 2 * truth.steps_s(0, after=50),
+        "productive": 2 * (truth.steps_s(0, until=truth.kept) + truth.steps_s(1)),
+        "repeated": 2 * truth.steps_s(0, after=truth.kept),
     }
 
 
@@ -248,8 +253,8 @@ def cut_off(case: Case) -> Expected:
     heard = [line["step"] for line in truth.of(0, "stepped") if line["at"] <= cut_at][-1]
     return {
         "starting, restoring": truth.starting_s(0) + truth.starting_s(1),
-        "productive": truth.steps_s(0, until=50) + truth.steps_s(1),
-        "repeated": truth.steps_s(0, after=50, until=heard),
+        "productive": truth.steps_s(0, until=truth.kept) + truth.steps_s(1),
+        "repeated": truth.steps_s(0, after=truth.kept, until=heard),
         "undetected": lost_at - cut_at,
         "finishing": truth.finishing_s(1),
     }

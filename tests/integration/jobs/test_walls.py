@@ -33,9 +33,7 @@ resources: {slots: 2, nodes: 2, isolation: sandbox}
 def walled() -> Iterator[Stack]:
     if shutil.which("bwrap") is None:
         pytest.skip("bwrap is not installed")
-    with started(
-        lambda home: Stack(home, agents=2, slots=1, isolation="auto", environment={})
-    ) as stack:
+    with started(lambda home: Stack(home, agents=2, slots=1, isolation="auto")) as stack:
         yield stack
 
 
