@@ -147,6 +147,31 @@ class RunningShim:
         log = self.log(local_rank)
         return log.read_text() if log.exists() else ""
 
+    def series(self) -> dict[tuple[int, str], dict[int, Any]]:
+        """(rank, name) of each metric: its values by step. Raises AssertionError if one came twice."""
+        found: dict[tuple[int, str], dict[int, Any]] = {}
+        for record in self.of(wire.MetricsRecord):
+            for each in record.series:
+                points = dict(zip(each.steps, each.values, strict=True))
+                known = found.setdefault((record.rank, each.name), {})
+                assert not known.keys() & points.keys(), "each value once"
+                known.update(points)
+        return found
+
+    def messages(self) -> list[str]:
+        return [record.text for record in self.of(wire.MessageRecord)]
+
+    def kill_torchrun(self) -> None:
+        """Kill the launcher of a running job. Raises AssertionError if the end is not told or a worker is left."""
+        self.wait_state("RUNNING")
+        workers = self.of(wire.WorkerRecord)
+        launcher = psutil.Process(workers[0].pid).parent()
+        assert launcher is not None
+        launcher.kill()
+        info = self.wait_exit(timeout_s=60)
+        assert (info.cause, info.message) == ("launcher_failed", "torchrun was killed by SIGKILL")
+        assert not any(psutil.pid_exists(w.pid) for w in workers)
+
     def words(self) -> str:
         return self.folder.shim_log.read_text() if self.folder.shim_log.exists() else ""
 

@@ -91,14 +91,7 @@ def test_torchrun_worker_killed_by_sigkill(shims: Any) -> None:
 def test_killed_torchrun_leaves_no_worker_behind(shims: Any) -> None:
     shim = shims("import time; time.sleep(600)", launcher="torchrun")
     shim.start()
-    shim.wait_state("RUNNING", timeout_s=120)
-    workers = shim.of(wire.WorkerRecord)
-    launcher = psutil.Process(workers[0].pid).parent()
-    assert launcher is not None
-    launcher.kill()
-    info = shim.wait_exit(timeout_s=60)
-    assert (info.cause, info.message) == ("launcher_failed", "torchrun was killed by SIGKILL")
-    assert not any(psutil.pid_exists(w.pid) for w in workers)
+    shim.kill_torchrun()
 
 
 def test_script_that_torchrun_cannot_run_is_a_user_error(shims: Any) -> None:

@@ -414,14 +414,7 @@ def outputs(shim: Any) -> list[str]:
 
 def test_the_end_of_a_forked_torchrun_is_that_of_any_torchrun(warm: Any) -> None:
     shim = warm(WAIT, slots=[0, 1], options={"forks_launcher": True})
-    shim.wait_state("RUNNING", timeout_s=120)
-    workers = shim.of(wire.WorkerRecord)
-    launcher = psutil.Process(workers[0].pid).parent()
-    assert launcher is not None
-    launcher.kill()
-    info = shim.wait_exit(timeout_s=60)
-    assert (info.cause, info.message) == ("launcher_failed", "torchrun was killed by SIGKILL")
-    assert not any(psutil.pid_exists(w.pid) for w in workers)
+    shim.kill_torchrun()
 
 
 @pytest.mark.parametrize("is_mixed", [False, True])

@@ -19,21 +19,6 @@ def write(folder, step, tag="loss", name=made.NAME):
 """
 
 
-def series(shim: Any) -> dict[tuple[int, str], dict[int, Any]]:
-    found: dict[tuple[int, str], dict[int, Any]] = {}
-    for record in shim.of(wire.MetricsRecord):
-        for each in record.series:
-            points = dict(zip(each.steps, each.values, strict=True))
-            known = found.setdefault((record.rank, each.name), {})
-            assert not known.keys() & points.keys(), "each value once"
-            known.update(points)
-    return found
-
-
-def messages(shim: Any) -> list[str]:
-    return [record.text for record in shim.of(wire.MessageRecord)]
-
-
 def test_event_files_of_any_writer_are_read_while_the_job_runs(
     shims: Any, wait_for: Any, tmp_path: Path
 ) -> None:
@@ -58,17 +43,17 @@ def test_event_files_of_any_writer_are_read_while_the_job_runs(
         (0, "validation/loss"): {5: 2.5},
         (1, "speed"): {3: 1.5},
     }
-    wait_for(lambda: series(shim) == first, what="values of the running job")
+    wait_for(lambda: shim.series() == first, what="values of the running job")
     go.touch()
     assert shim.wait_exit().cause == "success"
-    assert series(shim) == {
+    assert shim.series() == {
         **first,
         (0, "loss"): {0: 0.0, 5: 2.5, 10: 5.0},
         (0, "tensorboard/time/epoch"): {10: 5.0},
     }
     (record,) = [r for r in shim.of(wire.MetricsRecord) if r.series[0].name == "speed"]
     assert record.series[0].times_ms == [1_732_000_000_500]
-    said = messages(shim)
+    said = shim.messages()
     assert any(text.startswith("Values are read from TensorBoard's event files: ") for text in said)
     assert any("ends within a record" in text for text in said)
 
@@ -89,14 +74,14 @@ def test_scalars_that_the_process_captures_are_not_read_again(shims: Any) -> Non
     shim.start()
     assert shim.wait_exit().cause == "success"
     # Of another writer: what the process has not reported under this name.
-    assert series(shim) == {(0, "loss"): {0: 7.0}, (0, "accuracy"): {2: 1.0}}
+    assert shim.series() == {(0, "loss"): {0: 7.0}, (0, "accuracy"): {2: 1.0}}
 
 
 def test_a_later_attempt_reads_only_what_is_new(shims: Any) -> None:
     first = shims(WRITES + "write('runs', 1)\n", slots=[0], world_size=1)
     first.start()
     assert first.wait_exit().cause == "success"
-    assert series(first) == {(0, "loss"): {1: 0.5}}
+    assert first.series() == {(0, "loss"): {1: 0.5}}
     script = WRITES + (
         "made.write(pathlib.Path('runs') / (made.NAME + '.2'), made.restart(1))\n"
         "write('runs', 2, name=made.NAME + '.2')\n"
@@ -105,8 +90,8 @@ def test_a_later_attempt_reads_only_what_is_new(shims: Any) -> None:
     second = shims(script, allocation_id="a2", trial_id=7, attempt_no=2, slots=[0], world_size=1)
     second.start()
     assert second.wait_exit().cause == "success"
-    assert series(second) == {(0, "loss"): {2: 1.0}}
-    (said,) = [text for text in messages(second) if "began again" in text]
+    assert second.series() == {(0, "loss"): {2: 1.0}}
+    (said,) = [text for text in second.messages() if "began again" in text]
     assert "at step 2: values at later steps from before are kept." in said
 
 
@@ -128,14 +113,14 @@ def test_models_trained_one_after_another_have_series_of_their_own(
     shim = shims(script, slots=[0], world_size=1)
     shim.start()
     model = {(0, "RMSE"): {0: 0.0, 1: 1.0}}
-    wait_for(lambda: series(shim) == model, what="the first model")
+    wait_for(lambda: shim.series() == model, what="the first model")
     go[0].touch()
     model |= {(0, "run-2/RMSE"): {step: step + 1.0 for step in range(4)}}
-    wait_for(lambda: series(shim) == model, what="the second model")
+    wait_for(lambda: shim.series() == model, what="the second model")
     go[1].touch()
     assert shim.wait_exit().cause == "success"
-    assert series(shim) == model | {(0, "hparam/accuracy"): {0: 0.0}}
-    assert any("another run from then on, 'run-2/RMSE'" in text for text in messages(shim))
+    assert shim.series() == model | {(0, "hparam/accuracy"): {0: 0.0}}
+    assert any("another run from then on, 'run-2/RMSE'" in text for text in shim.messages())
 
 
 def test_folds_that_begin_in_one_second_are_runs_of_their_own(
@@ -156,10 +141,10 @@ def test_folds_that_begin_in_one_second_are_runs_of_their_own(
     )
     shim = shims(script, slots=[0], world_size=1)
     shim.start()
-    wait_for(lambda: len(series(shim)) == 4, what="two folds in two folders")
+    wait_for(lambda: len(shim.series()) == 4, what="two folds in two folders")
     go.touch()
     assert shim.wait_exit().cause == "success"
-    assert series(shim) == {
+    assert shim.series() == {
         (0, "loss"): {**{s: 10.0 + s for s in range(4)}, **{s: 30.0 + s for s in (4, 5)}},
         (0, "run-2/loss"): {s: 20.0 + s for s in range(4)},
         (0, "single/loss"): {0: 10.0},
@@ -173,7 +158,7 @@ def test_nothing_is_read_where_the_document_says_so(shims: Any) -> None:
     shim = shims(WRITES + "write('runs', 1)\n", slots=[0], world_size=1, config=config)
     shim.start()
     assert shim.wait_exit().cause == "success"
-    assert series(shim) == {}
+    assert shim.series() == {}
 
 
 def test_the_made_files_are_as_the_format_has_them() -> None:

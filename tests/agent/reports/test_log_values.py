@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from muster import wire
 from muster_agent.records.points import NameRoutes, Route
 
 PRINTS = """
@@ -16,31 +15,16 @@ print("step 30: train loss 2.5, val loss 2.75", end="")
 """
 
 
-def series(shim: Any) -> dict[tuple[int, str], dict[int, Any]]:
-    found: dict[tuple[int, str], dict[int, Any]] = {}
-    for record in shim.of(wire.MetricsRecord):
-        for each in record.series:
-            points = dict(zip(each.steps, each.values, strict=True))
-            known = found.setdefault((record.rank, each.name), {})
-            assert not known.keys() & points.keys(), "each value once"
-            known.update(points)
-    return found
-
-
-def messages(shim: Any) -> list[str]:
-    return [record.text for record in shim.of(wire.MessageRecord)]
-
-
 def test_what_a_script_prints_is_recorded_by_itself_for_rank_0(shims: Any) -> None:
     shim = shims(PRINTS)
     shim.start()
     assert shim.wait_exit().cause == "success"
-    assert series(shim) == {
+    assert shim.series() == {
         (0, "loss"): {0: 3.0, 10: 2.9, 20: 2.8},
         (0, "train_loss"): {30: 2.5},
         (0, "val_loss"): {30: 2.75},
     }
-    (said,) = [text for text in messages(shim) if "log" in text]
+    (said,) = [text for text in shim.messages() if "log" in text]
     assert said == (
         "Values are read from the log: loss, train_loss, val_loss. "
         "metrics.from_log: [] switches it off."
@@ -62,13 +46,13 @@ def test_patterns_apply_to_every_rank_and_while_the_job_runs(
     )
     shim.start()
     expected: dict[tuple[int, str], dict[int, Any]] = {(0, "mean"): {0: 0.0}, (1, "mean"): {0: 1.0}}
-    wait_for(lambda: series(shim) == expected, what="values of the running job")
+    wait_for(lambda: shim.series() == expected, what="values of the running job")
     go.touch()
     assert shim.wait_exit().cause == "success"
-    assert series(shim) == expected
+    assert shim.series() == expected
     assert (
         "metrics.from_log: 2 matches in the log are no values. 'mean': 'oops' is not a number."
-        in (messages(shim))
+        in shim.messages()
     )
 
 
@@ -89,8 +73,8 @@ def test_a_name_that_the_script_reports_is_not_read_from_the_log(shims: Any) -> 
     )
     shim.start()
     assert shim.wait_exit().cause == "success"
-    assert series(shim) == {(0, "loss"): {7: 1.25}, (0, "acc"): {0: 0.5}}
-    assert any(text.startswith("loss is reported by the script") for text in messages(shim))
+    assert shim.series() == {(0, "loss"): {7: 1.25}, (0, "acc"): {0: 0.5}}
+    assert any(text.startswith("loss is reported by the script") for text in shim.messages())
 
 
 def test_nothing_is_read_by_itself_where_the_document_says_so(shims: Any) -> None:
@@ -98,7 +82,7 @@ def test_nothing_is_read_by_itself_where_the_document_says_so(shims: Any) -> Non
         shim = shims(PRINTS, allocation_id=f"b{number}", config={"name": "x", **config})
         shim.start()
         assert shim.wait_exit().cause == "success"
-        assert "loss" not in {name for _, name in series(shim)}
+        assert "loss" not in {name for _, name in shim.series()}
 
 
 def test_a_printed_curve_goes_on_when_a_library_begins_to_log(
@@ -121,10 +105,10 @@ def test_a_printed_curve_goes_on_when_a_library_begins_to_log(
     )
     shim = shims(script, slots=[0], world_size=1, config={"name": "x"})
     shim.start()
-    wait_for(lambda: (0, "loss") in series(shim), what="values of the running job")
+    wait_for(lambda: (0, "loss") in shim.series(), what="values of the running job")
     go.touch()
     assert shim.wait_exit().cause == "success"
-    assert series(shim) == {
+    assert shim.series() == {
         (0, "loss"): {0: 3.5, 510: 2.4},
         (0, "val_loss"): {0: 4.5},
         (0, "train_loss"): {500: 2.5},
@@ -133,7 +117,7 @@ def test_a_printed_curve_goes_on_when_a_library_begins_to_log(
         (0, "Loss/train"): {500: 2.5},
         (0, "val/loss"): {500: 2.25},
     }
-    (said,) = [text for text in messages(shim) if "from here on" in text]
+    (said,) = [text for text in shim.messages() if "from here on" in text]
     assert said.startswith("err is reported by the script or a library from here on")
 
 
@@ -146,7 +130,7 @@ def test_a_pattern_that_finds_nothing_is_said(shims: Any) -> None:
     )
     shim.start()
     shim.wait_exit()
-    assert "metrics.from_log found no value in the log: 'lss (.+)'." in messages(shim)
+    assert "metrics.from_log found no value in the log: 'lss (.+)'." in shim.messages()
 
 
 def test_each_name_has_one_route_and_the_better_one_takes_it() -> None:

@@ -11,9 +11,6 @@ from sqlalchemy import select
 
 from muster_server import clock
 from muster_server.db.models import SearchEventRow, TrialRow
-from muster_server.domain.lifecycle import LifecyclePolicy, decide
-from muster_server.loops.search import search_pass
-from muster_server.services.lifecycle import apply_step, load_lifecycle_snapshot
 
 POINTS = """
 name: points
@@ -38,19 +35,6 @@ def submitted(member_client):
         return f"/api/v1/experiments/{reply.json()['id']}"
 
     return make
-
-
-@pytest.fixture
-def tick(database):
-    def run():
-        now = clock.now()
-        search_pass(database, now)
-        with database.transaction() as session:
-            snapshot = load_lifecycle_snapshot(session, leader_since=now, now=now)
-            for step in decide(snapshot, now=now, policy=LifecyclePolicy()):
-                apply_step(session, step, now=now)
-
-    return run
 
 
 def test_a_tell_without_the_metric_is_answered_with_its_name(member_client, submitted):

@@ -12,27 +12,11 @@ from typing import Any
 import pytest
 
 from muster_server import clock
-from muster_server.domain.lifecycle import LifecyclePolicy, decide
-from muster_server.loops.search import search_pass
-from muster_server.services.lifecycle import apply_step, load_lifecycle_snapshot
 
 RECORDED = Path(__file__).parents[2] / "agent/reports/mlflow_requests"
 API = "/mlflow/api/2.0/mlflow"
 FILES = "/mlflow/api/2.0/mlflow-artifacts/artifacts"
 _ID = re.compile(r"m-[0-9a-f]{32}|[0-9a-f]{32}|\b\d{15}\b")
-
-
-@pytest.fixture
-def tick(database):
-    def run():
-        now = clock.now()
-        search_pass(database, now)
-        with database.transaction() as session:
-            snapshot = load_lifecycle_snapshot(session, leader_since=now, now=now)
-            for step in decide(snapshot, now=now, policy=LifecyclePolicy()):
-                apply_step(session, step, now=now)
-
-    return run
 
 
 class Tracking:
