@@ -18,8 +18,7 @@ import uiCss from "../../components/ui.module.css";
 import { Reason } from "../../components/text/Message";
 import * as format from "../../lib/format";
 import { ProjectMembers } from "./access/ProjectMembers";
-import { ProjectGuards } from "./ProjectGuards";
-import { ProjectRetention } from "./ProjectRetention";
+import { ProjectGuards, ProjectRetention } from "./ProjectDialogs";
 import { Notifications } from "./notifications/Notifications";
 import { Secrets } from "./Secrets";
 import { ShareDialog } from "./ShareDialog";
@@ -97,6 +96,13 @@ function Panel({ project }: { project: Project }) {
     </Button>
   );
   const atLimit = t("projects.at100");
+  const dialog = {
+    project,
+    pending: change.isPending,
+    error: change.error,
+    onSave: (body: Partial<Schemas["ProjectPatch"]>) => change.mutate(body),
+    onClose: close,
+  };
   return (
     <Section
       title={project.name}
@@ -123,33 +129,9 @@ function Panel({ project }: { project: Project }) {
         </div>
         <BudgetBars budget={project.budget} spending={project.spending} atLimit={atLimit} />
       </div>
-      {asked === "share" ? (
-        <ShareDialog
-          project={project}
-          pending={change.isPending}
-          error={change.error}
-          onSave={(body) => change.mutate(body)}
-          onClose={close}
-        />
-      ) : null}
-      {asked === "retention" ? (
-        <ProjectRetention
-          project={project}
-          pending={change.isPending}
-          error={change.error}
-          onSave={(body) => change.mutate(body)}
-          onClose={close}
-        />
-      ) : null}
-      {asked === "guards" ? (
-        <ProjectGuards
-          project={project}
-          pending={change.isPending}
-          error={change.error}
-          onSave={(body) => change.mutate(body)}
-          onClose={close}
-        />
-      ) : null}
+      {asked === "share" ? <ShareDialog {...dialog} /> : null}
+      {asked === "retention" ? <ProjectRetention {...dialog} /> : null}
+      {asked === "guards" ? <ProjectGuards {...dialog} /> : null}
       {asked === "budget" ? (
         <BudgetDialog
           title={t("projects.budgetOf", { name: project.name })}

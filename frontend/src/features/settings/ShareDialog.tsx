@@ -4,9 +4,9 @@ import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { Schemas } from "../../api/client";
-import type { Project } from "../../api/queries";
 import { FormDialog } from "../../components/dialogs/FormDialog";
 import layout from "../../components/layout.module.css";
+import type { ProjectDialogProps } from "./ProjectDialogs";
 
 type Quota = Schemas["QuotaIn"];
 interface Row {
@@ -17,19 +17,7 @@ interface Row {
 }
 
 /** A project's weight and all of its quotas. */
-export function ShareDialog({
-  project,
-  pending,
-  error,
-  onSave,
-  onClose,
-}: {
-  project: Project;
-  pending: boolean;
-  error: Error | null;
-  onSave: (body: { weight: number; quotas: Quota[] }) => void;
-  onClose: () => void;
-}) {
+export function ShareDialog({ project, onSave, ...form }: ProjectDialogProps) {
   const { t } = useTranslation();
   const next = useRef(project.quotas.length);
   const [weight, setWeight] = useState<number | string>(project.weight);
@@ -55,13 +43,11 @@ export function ShareDialog({
   };
   return (
     <FormDialog
+      {...form}
       title={t("projects.shareOf", { name: project.name })}
       ready={valid}
-      pending={pending}
-      error={error}
       testId="share-form"
       onSubmit={save}
-      onClose={onClose}
     >
       <NumberInput
         label={t("projects.weight")}

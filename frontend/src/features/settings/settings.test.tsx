@@ -13,8 +13,7 @@ import { NotificationTargetDialog } from "./notifications/NotificationTargetDial
 import { Password } from "./Profile";
 import { detailText, subjectOf } from "./auditText";
 import { bodyOf, countsOf, fresh, isReady } from "./providerForm";
-import { ProjectGuards } from "./ProjectGuards";
-import { ProjectRetention } from "./ProjectRetention";
+import { ProjectGuards, ProjectRetention } from "./ProjectDialogs";
 import { Secrets } from "./Secrets";
 import { SystemHealth } from "./SystemHealth";
 import { agentVersions, partsOf } from "./systemParts";
