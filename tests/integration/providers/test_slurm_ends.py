@@ -22,7 +22,8 @@ from .test_slurm import create_pool, diagnosis
 NUM_ENDS = int(os.environ.get("MUSTER_SLURM_ENDS", "2"))
 TRAINING = """
 name: ended-by-slurm
-trainer: {model: mlp, data: digits, epochs: 100000, batch_size: 32}
+trainer:
+  {model: mlp, data: digits, epochs: 100000, batch_size: 32, options: {inject: [{rank: 0, phase: forward, ms: 50}]}}
 resources: {slots: 2, nodes: 2, pool: gpu}
 checkpoints: {every: {epochs: 90000}}
 restarts: {infra: 0, user: 0}
