@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.twofactor.totp import TOTP
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from support.pages import violations
 from support.ports import free_ports
 from support.stack import Stack, wait_for
 
@@ -239,6 +240,34 @@ def test_a_code_of_the_app_is_asked_for_once_two_step_sign_in_is_on(
     enter(code)
     expect(panel.get_by_role("button", name="Switch off")).to_be_visible()
     context.close()
+
+
+def test_who_is_invited_chooses_a_password(
+    stack: Stack, signed_in: BrowserContext, page: Page, browser: Browser
+) -> None:
+    page.goto(f"{stack.url}/settings?tab=users")
+    form = page.get_by_test_id("user-form")
+    form.get_by_label("Username").fill("frida")
+    form.get_by_role("button", name="Create invitation link").click()
+    link = page.get_by_test_id("invitation-link").locator("pre").inner_text().strip()
+    row = page.get_by_test_id("users").get_by_role("row", name=re.compile("frida"))
+    expect(row).to_contain_text("Invited until")
+
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US")
+    theirs = context.new_page()
+    theirs.goto(link)
+    expect(theirs.locator("input[name=username]")).to_have_value("frida")
+    assert "mst_once" not in theirs.url
+    assert "\n".join(violations(theirs)) == ""
+    theirs.locator("input[name=new-password]").fill("a tolerable passphrase")
+    theirs.locator("input[name=again]").fill("a tolerable passphrase")
+    theirs.get_by_role("button", name="Create account").click()
+    expect(theirs.get_by_role("heading", level=1)).to_have_text("Cluster")
+    theirs.goto(link)
+    expect(theirs.get_by_text("This invitation is not valid")).to_be_visible()
+    context.close()
+    page.reload()
+    expect(row).not_to_contain_text("Invited until")
 
 
 def shown_by_the_app(secret: bytes) -> str:

@@ -25,6 +25,8 @@ PUBLIC = {"healthz", "readyz", "dashboard"} | {
     "setup",
     "login",
     "one_time_sign_in",
+    "check_invitation",
+    "accept_invitation",
 }
 PUBLIC |= {"start_openid", "finish_openid", "create_device_login", "create_device_token"}
 

@@ -83,6 +83,11 @@ const setupRoute = createRoute({
   path: "/setup",
   component: lazyPage(() => import("../features/auth/Setup"), "Setup"),
 });
+const invitationRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/invitation",
+  component: lazyPage(() => import("../features/auth/Invitation"), "Invitation"),
+});
 
 const overviewRoute = createRoute({
   getParentRoute: () => appRoute,
@@ -259,6 +264,7 @@ const lostRoute = createRoute({ getParentRoute: () => appRoute, path: "$", compo
 const routeTree = rootRoute.addChildren([
   signInRoute,
   setupRoute,
+  invitationRoute,
   appRoute.addChildren([
     deviceRoute,
     overviewRoute,

@@ -7,10 +7,10 @@ import { useTranslation } from "react-i18next";
 import { ApiError, client, unwrap } from "../../api/client";
 import { authState, me } from "../../api/queries";
 import { Code, Notice } from "../../components/basics";
+import { isReady, NewPassword, NO_PASSWORD } from "../../components/NewPassword";
 import { ErrorNotice } from "../../components/QueryView";
 import { fieldText } from "../../components/text/Message";
 import css from "./auth.module.css";
-import { MIN_PASSWORD } from "../../lib/access";
 import { Frame, tokenOf, useFromHash } from "./Frame";
 
 export function Setup() {
@@ -24,19 +24,18 @@ export function Setup() {
     if (fromLink !== null) setToken(fromLink);
   }, [fromLink]);
   const [username, setUsername] = useState("admin");
-  const [password, setPassword] = useState("");
-  const [again, setAgain] = useState("");
+  const [chosen, setChosen] = useState(NO_PASSWORD);
   const setup = useMutation({
     mutationFn: () =>
-      unwrap(client.POST("/api/v1/auth/setup", { body: { token: tokenOf(token), username, password } })),
+      unwrap(
+        client.POST("/api/v1/auth/setup", { body: { token: tokenOf(token), username, password: chosen.password } }),
+      ),
     onSuccess: async (user) => {
       queryClient.clear();
       queryClient.setQueryData(me.queryKey, user);
       await router.navigate({ to: "/", replace: true });
     },
   });
-  const tooShort = password !== "" && password.length < MIN_PASSWORD;
-  const differs = again !== "" && again !== password;
   const fields = setup.error instanceof ApiError ? setup.error.fields : [];
   const fieldError = (path: string): string | undefined => {
     const found = fields.find((f) => f.path.endsWith(path));
@@ -44,7 +43,7 @@ export function Setup() {
   };
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    if (!tooShort && again === password) setup.mutate();
+    if (isReady(chosen)) setup.mutate();
   };
   if (state && !state.setup_required) {
     return (
@@ -94,37 +93,9 @@ export function Setup() {
           autoCapitalize="none"
           spellCheck={false}
         />
-        <PasswordInput
-          label={t("auth.password")}
-          description={t("setup.passwordRule", { n: MIN_PASSWORD })}
-          value={password}
-          onChange={(e) => setPassword(e.currentTarget.value)}
-          required
-          withAsterisk={false}
-          name="new-password"
-          autoComplete="new-password"
-          error={tooShort ? t("setup.tooShort", { n: MIN_PASSWORD }) : fieldError("password")}
-          visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }}
-        />
-        <PasswordInput
-          label={t("setup.again")}
-          value={again}
-          onChange={(e) => setAgain(e.currentTarget.value)}
-          required
-          withAsterisk={false}
-          name="again"
-          autoComplete="new-password"
-          error={differs ? t("setup.differs") : undefined}
-          visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }}
-        />
+        <NewPassword label={t("auth.password")} value={chosen} error={fieldError("password")} onChange={setChosen} />
         {setup.error ? <ErrorNotice error={setup.error} /> : null}
-        <Button
-          type="submit"
-          size="sm"
-          loading={setup.isPending}
-          disabled={!token || tooShort || password === "" || again !== password}
-          fullWidth
-        >
+        <Button type="submit" size="sm" loading={setup.isPending} disabled={!token || !isReady(chosen)} fullWidth>
           {t("setup.create")}
         </Button>
         <p className="dim">{t("setup.kept")}</p>

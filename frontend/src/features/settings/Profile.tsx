@@ -6,9 +6,9 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../../api/client";
 import { authState, me } from "../../api/queries";
 import { KeyValues, Notice, Section } from "../../components/basics";
+import { isReady, NewPassword, NO_PASSWORD } from "../../components/NewPassword";
 import { ErrorNotice } from "../../components/QueryView";
 import { LANGUAGES, type Language, setLanguage } from "../../i18n";
-import { MIN_PASSWORD } from "../../lib/access";
 import { usePref } from "../../lib/prefs";
 import { Sessions } from "./access/Sessions";
 import layout from "../../components/layout.module.css";
@@ -94,8 +94,7 @@ export function Password() {
   const user = useQuery(me).data;
   const provider = useQuery(authState).data?.provider;
   const [current, setCurrent] = useState("");
-  const [next, setNext] = useState("");
-  const [again, setAgain] = useState("");
+  const [chosen, setChosen] = useState(NO_PASSWORD);
   const [revoke, setRevoke] = useState(true);
   const queryClient = useQueryClient();
   const change = useMutation({
@@ -104,7 +103,7 @@ export function Password() {
         client.POST("/api/v1/auth/password", {
           body: {
             current_password: user?.has_password ? current : undefined,
-            new_password: next,
+            new_password: chosen.password,
             revoke_tokens: revokeTokens,
           },
         }),
@@ -112,8 +111,7 @@ export function Password() {
     onSuccess: async () => {
       await queryClient.invalidateQueries({ queryKey: ["tokens"] });
       setCurrent("");
-      setNext("");
-      setAgain("");
+      setChosen(NO_PASSWORD);
     },
   });
   const submit = (event: FormEvent): void => {
@@ -142,27 +140,7 @@ export function Password() {
           withAsterisk={false}
         />
       ) : null}
-      <PasswordInput
-        {...eye}
-        label={t("settings.newPassword")}
-        description={t("setup.passwordRule", { n: MIN_PASSWORD })}
-        autoComplete="new-password"
-        value={next}
-        onChange={(e) => setNext(e.currentTarget.value)}
-        required
-        withAsterisk={false}
-        error={next !== "" && next.length < MIN_PASSWORD ? t("setup.tooShort", { n: MIN_PASSWORD }) : undefined}
-      />
-      <PasswordInput
-        {...eye}
-        label={t("setup.again")}
-        autoComplete="new-password"
-        value={again}
-        onChange={(e) => setAgain(e.currentTarget.value)}
-        required
-        withAsterisk={false}
-        error={again !== "" && again !== next ? t("setup.differs") : undefined}
-      />
+      <NewPassword label={t("settings.newPassword")} value={chosen} onChange={setChosen} />
       <Checkbox
         label={t("settings.revokeTokens")}
         description={t("settings.revokeTokensHint")}
@@ -170,12 +148,7 @@ export function Password() {
         onChange={(e) => setRevoke(e.currentTarget.checked)}
       />
       {change.error ? <ErrorNotice error={change.error} /> : null}
-      <Button
-        type="submit"
-        loading={change.isPending}
-        disabled={next.length < MIN_PASSWORD || next !== again}
-        className={layout["start"]}
-      >
+      <Button type="submit" loading={change.isPending} disabled={!isReady(chosen)} className={layout["start"]}>
         {t("settings.changePassword")}
       </Button>
     </form>

@@ -20,6 +20,7 @@ const ADA: Schemas["UserOut"] = {
   description: "",
   is_active: true,
   is_provisioned: false,
+  invited_until: null,
   created_at: AT,
   last_login_at: AT,
 };
@@ -56,7 +57,13 @@ const SESSION: Schemas["SessionOut"] = {
 /** What was sent: method and path, with the body. */
 const sent = new Map<string, unknown>();
 const ANSWERS: Record<string, unknown[]> = {
-  "/api/v1/users": [ADA, CI, { ...ADA, id: 3, username: "grace", is_provisioned: true }],
+  "/api/v1/users": [
+    ADA,
+    CI,
+    { ...ADA, id: 3, username: "grace", is_provisioned: true },
+    { ...ADA, id: 4, username: "ben", last_login_at: null, invited_until: AT },
+  ],
+  "/api/v1/projects": [{ name: "vision" }],
   "/api/v1/users/2/tokens": [TOKEN],
   "/api/v1/sessions": [SESSION, { ...SESSION, id: "f".repeat(16), user_agent: "curl/8", is_current: false }],
 };
@@ -65,6 +72,8 @@ const server = {
     const path = new URL(request.url).pathname;
     if (request.method === "GET") return Response.json({ items: ANSWERS[path] ?? [], next: null });
     sent.set(`${request.method} ${path}`, request.method === "DELETE" ? null : await request.json());
+    if (path === "/api/v1/users:invite")
+      return Response.json({ user: ADA, url: "http://m/invitation#invitation=mst_once_abc", this_machine_only: false });
     return request.method === "DELETE"
       ? new Response(null, { status: 204 })
       : Response.json({ ...TOKEN, ...CI, secret: "mst_usr_secret" }, { status: 201 });
@@ -101,6 +110,24 @@ test("the list says whose accounts an identity provider manages", async () => {
   const row = await screen.findByRole("row", { name: /grace/ });
   expect(within(row).getByText(/managed by SCIM/)).toBeTruthy();
   expect(screen.getAllByText(/managed by SCIM/)).toHaveLength(1);
+});
+
+test("a person is invited by a link, which is shown once, replaced and revoked", async () => {
+  await show(<Users />);
+  const form = screen.getByTestId("user-form");
+  expect(within(form).queryByLabelText(/password/i)).toBeNull();
+  fireEvent.change(within(form).getByLabelText("Username"), { target: { value: "eve" } });
+  fireEvent.click(within(form).getByRole("button", { name: "Create invitation link" }));
+  expect((await screen.findByTestId("invitation-link")).textContent).toContain("#invitation=mst_once_abc");
+  expect(sent.get("POST /api/v1/users:invite")).toEqual({ username: "eve", role: "member", projects: [] });
+  const row = within(await screen.findByRole("row", { name: /ben/ }));
+  expect(row.getByText(/Invited until/)).toBeTruthy();
+  fireEvent.click(row.getByRole("button", { name: "New link" }));
+  await waitFor(() => expect(sent.get("POST /api/v1/users:invite")).toEqual({ username: "ben", projects: [] }));
+  fireEvent.click(row.getByRole("button", { name: "Revoke link" }));
+  fireEvent.click(within(await screen.findByRole("dialog")).getByRole("button", { name: "Revoke link" }));
+  await waitFor(() => expect(sent.has("DELETE /api/v1/users/4/invitation")).toBe(true));
+  expect(screen.getAllByRole("button", { name: "New link" })).toHaveLength(1);
 });
 
 test("service accounts are listed apart, with their tokens", async () => {

@@ -33,6 +33,7 @@ const ADA: Schemas["UserOut"] = {
   description: "",
   is_active: true,
   is_provisioned: false,
+  invited_until: null,
   created_at: AT,
   last_login_at: AT,
 };

@@ -46,4 +46,10 @@ export const access = {
     create: "Create administrator",
     done: "Muster is already set up.",
   },
+  invitation: {
+    title: "Choose your password",
+    accept: "Create account",
+    noLink: "Open the whole link of your invitation",
+    noLinkHint: "The end of the address is missing. If you have opened the link already, open it once more.",
+  },
 } as const;

@@ -19,6 +19,7 @@ export const administration = {
         recovery_code_used: "Signed in with a recovery code",
         device_approved: "Let a command line in",
         device_denied: "Refused a command line",
+        invitation_accepted: "Accepted an invitation",
         link_refused: "A one-time link was refused",
         login: "Signed in",
         login_failed: "Failed to sign in",
@@ -106,7 +107,12 @@ export const administration = {
         stop_requested: "Stopped a trial",
         kill_requested: "Killed a trial",
       },
-      users: { created: "Created a user", updated: "Changed a user" },
+      users: {
+        created: "Created a user",
+        invited: "Invited a user",
+        invitation_revoked: "Revoked an invitation",
+        updated: "Changed a user",
+      },
     },
   },
   installation: {

@@ -46,4 +46,10 @@ export const access: Same<typeof english> = {
     create: "创建管理员",
     done: "Muster 已完成初始化。",
   },
+  invitation: {
+    title: "设置你的密码",
+    accept: "创建账户",
+    noLink: "请打开邀请的完整链接",
+    noLinkHint: "地址末尾缺失。如果已打开过链接，请重新打开一次。",
+  },
 };

@@ -21,6 +21,7 @@ export const administration: Same<typeof english> = {
         recovery_code_used: "使用恢复代码登录",
         device_approved: "允许命令行登录",
         device_denied: "拒绝命令行登录",
+        invitation_accepted: "接受邀请",
         link_refused: "一次性链接被拒绝",
         login: "登录",
         login_failed: "登录失败",
@@ -104,7 +105,12 @@ export const administration: Same<typeof english> = {
         stop_requested: "停止试验",
         kill_requested: "强制终止试验",
       },
-      users: { created: "创建用户", updated: "修改用户" },
+      users: {
+        created: "创建用户",
+        invited: "邀请用户",
+        invitation_revoked: "撤销邀请",
+        updated: "修改用户",
+      },
     },
   },
   installation: {

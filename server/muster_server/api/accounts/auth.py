@@ -89,7 +89,7 @@ async def setup(
                 remote_addr=addr,
                 now=now,
             )
-            return _start(session, user, request, config, now)
+            return start(session, user, request, config, now)
 
     me, secret = await password_work(request, work)
     set_session_cookie(response, secret, config)
@@ -136,7 +136,7 @@ async def login(
                 )
                 keys = key_ring_or_none(config)
                 second_factor.check(session, user, body.code, keys, now=now)
-                return _start(session, user, request, config, now)
+                return start(session, user, request, config, now)
         except NotSignedIn as problem:
             if problem.code == "auth.wrong_code":
                 _note_failed(request, db, body.username, "wrong code")
@@ -158,7 +158,7 @@ def one_time_sign_in(
     try:
         with db.transaction() as session:
             user = auth.use_sign_in_token(session, token=body.token, remote_addr=addr, now=now)
-            me, secret = _start(session, user, request, config, now)
+            me, secret = start(session, user, request, config, now)
     except NotSignedIn:
         note_refusal(request, "auth.link_refused", "sign-in link")
         raise
@@ -303,9 +303,10 @@ def _note_failed(request: Request, db: Database, username: str, reason: str) -> 
     note_refusal(request, "auth.login_failed", subject, reason=reason)
 
 
-def _start(
+def start(
     session: Session, user: UserRow, request: Request, config: Settings, now: dt.datetime
 ) -> tuple[MeOut, str]:
+    """Return who has just signed in, and the secret of the new session."""
     return _me(session, user, user.role), new_session(session, user.id, request, config, now)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, status
+from sqlalchemy.orm import Session
 
 from muster_server import clock
 from muster_server.db.models import UserRow
@@ -23,7 +24,7 @@ from muster_server.schemas.accounts.auth import (
 from muster_server.schemas.base import Page
 from muster_server.security import passwords
 from muster_server.services.core import audit
-from muster_server.services.core.accounts import auth, tokens, users
+from muster_server.services.core.accounts import auth, invitations, tokens, users
 from muster_server.services.core.accounts.identity import lower_role, lower_user_role
 
 from ..http.deps import Config, Cursor, Db, Id, Limit, Me, RemoteAddr
@@ -44,8 +45,7 @@ def list_users(
 ) -> Page[UserOut]:
     with db.read() as session:
         rows, following = users.list_users(session, kind=kind, cursor=cursor, limit=limit)
-        provisioned = users.provisioned_among(session, rows)
-        return Page(items=[_user_out(row, provisioned) for row in rows], next=following)
+        return Page(items=users_out(session, rows), next=following)
 
 
 @router.post(
@@ -76,7 +76,7 @@ async def create_user(body: UserIn, request: Request, db: Db, me: Me, addr: Remo
                 remote_addr=addr,
                 now=clock.now(),
             )
-            return _user_out(row, frozenset())
+            return users_out(session, [row])[0]
 
     return await password_work(request, work)
 
@@ -95,7 +95,7 @@ def update_user(user_id: Id, body: UserPatch, db: Db, me: Me, addr: RemoteAddr) 
             remote_addr=addr,
             now=clock.now(),
         )
-        return _user_out(row, users.provisioned_among(session, [row]))
+        return users_out(session, [row])[0]
 
 
 @router.get("/users/{user_id}/tokens", summary="The API tokens of a service account")
@@ -148,6 +148,16 @@ def list_audit(
         )
 
 
-def _user_out(row: UserRow, provisioned: Collection[int]) -> UserOut:
-    role = lower_user_role(row.role, row.role)
-    return UserOut.from_row(row, role=role, is_provisioned=row.id in provisioned)
+def users_out(session: Session, rows: Sequence[UserRow]) -> list[UserOut]:
+    """Return users as they are shown."""
+    provisioned = users.provisioned_among(session, rows)
+    invited_until = invitations.invited_until(session, rows, now=clock.now())
+    return [
+        UserOut.from_row(
+            row,
+            role=lower_user_role(row.role, row.role),
+            is_provisioned=row.id in provisioned,
+            invited_until=invited_until.get(row.id),
+        )
+        for row in rows
+    ]

@@ -17,6 +17,7 @@ from .guard import Operation
 
 router = APIRouter(tags=["description"])
 
+_SIGN_INS = ("login", "setup", "one_time_sign_in", "check_invitation", "accept_invitation")
 _METHODS = ("get", "put", "post", "delete", "patch", "head")
 
 
@@ -80,7 +81,7 @@ def _complete(description: dict[str, Any], operation: Operation) -> None:
         case "public":
             description["security"] = []
             for status in ("401", "403"):
-                if operation.id not in ("login", "setup", "one_time_sign_in"):
+                if operation.id not in _SIGN_INS:
                     description["responses"].pop(status, None)
         case "agent" | "join":
             description["security"] = [{"agent": []}]

@@ -147,7 +147,8 @@ class ApiTokenProjectRow(Base):
 
 class OneTimeTokenRow(Base):
     """A secret that works once: `setup` makes the first administrator, `sign_in` signs a user in,
-    `live` opens the live channel, `openid` is the state of a sign-in at an OpenID provider."""
+    `live` opens the live channel, `openid` is the state of a sign-in at an OpenID provider, `invitation`
+    lets a user choose the first password."""
 
     __tablename__ = "one_time_tokens"
 
@@ -159,8 +160,8 @@ class OneTimeTokenRow(Base):
     expires_at: Mapped[dt.datetime]
     used_at: Mapped[dt.datetime | None]
     session_hash: Mapped[str | None] = mapped_column(String(64))
-    """Session that requested a `live` token. If an API token requested it, `api_token_id` is set
-    instead. Of `openid`: hash of the cookie of the browser that began the sign-in."""
+    """Session that requested a `live` token. If an API token requested it, or an `invitation`,
+    `api_token_id` is set instead. Of `openid`: hash of the cookie of the browser that began the sign-in."""
     api_token_id: Mapped[int | None] = mapped_column(BigId)
 
 

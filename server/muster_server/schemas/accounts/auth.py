@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from muster_server.domain.access import ProjectRole
 from muster_server.domain.accounts import AccountKind
 
 from ..base import Identifier, Input, Output, SafeStr
@@ -146,6 +147,50 @@ class UserOut(Output):
     """Whether the identity provider manages the account by SCIM."""
     created_at: dt.datetime
     last_login_at: dt.datetime | None
+    invited_until: dt.datetime | None
+    """When the user's invitation expires; null if none is open."""
+
+
+class InvitedMember(Input):
+    """Role of an invited person in a project."""
+
+    project: ProjectName
+    role: ProjectRole = "member"
+
+
+class InvitationIn(Input):
+    username: Username
+    role: Role | None = None
+    """Role on the server. If left out: `member`, or for a user who has been invited before, the role that
+    the user has."""
+    projects: Annotated[list[InvitedMember], Field(max_length=20)] = []
+    expires_in_days: Annotated[int, Field(ge=1, le=30)] | None = None
+    """Lifetime of the link in days; 7 if left out. If created with an API token, it expires with that one
+    at the latest."""
+
+
+class InvitationCreated(Output):
+    user: UserOut
+    url: str
+    """Link that the invited person opens, which is shown only once."""
+    expires_at: dt.datetime
+    this_machine_only: bool
+    """Whether the link has a loopback address, at which no other machine reaches the server. If so, set
+    MUSTER_PUBLIC_URL (`muster up --address`) and create another link."""
+
+
+class InvitationTokenIn(Input):
+    token: Secret
+
+
+class InvitationOut(Output):
+    username: str
+    expires_at: dt.datetime
+
+
+class InvitationAcceptedIn(Input):
+    token: Secret
+    password: Password
 
 
 class TokenIn(Input):

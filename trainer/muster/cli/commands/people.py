@@ -16,7 +16,9 @@ from ..output import (
     age,
     last_use,
     print_rows,
+    printed_json,
     report,
+    say,
     usage_error,
     wants_json,
 )
@@ -77,7 +79,11 @@ def user_list() -> None:
         "kind": "kind",
         "active": ("is_active", lambda is_active: "yes" if is_active else "no"),
         "managed by": ("is_provisioned", lambda is_provisioned: "SCIM" if is_provisioned else ""),
-        "last sign-in": ("last_login_at", last_use),
+        "last sign-in": lambda user: (
+            f"invited until {_minute(user['invited_until'])}"
+            if user["invited_until"]
+            else last_use(user["last_login_at"])
+        ),
         "created": ("created_at", age),
         "description": "description",
     }
@@ -116,6 +122,47 @@ def user_add(
     made = server().post("/users", body)
     what = f"service account {name}" if service else name
     report(made, f"Added {what} as {role}.")
+
+
+@user_app.command("invite")
+def user_invite(
+    name: UserArgument,
+    role: Annotated[
+        ServerRole | None, typer.Option(help="What the user may do; member if left out.")
+    ] = None,
+    projects: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--project",
+            metavar="PROJECT[:ROLE]",
+            help="Also a member of this project, or a viewer or maintainer. Can be repeated.",
+        ),
+    ] = None,
+    days: Annotated[int | None, typer.Option(help="How long the link is valid; 7 days.")] = None,
+) -> None:
+    """Print a link with which somebody chooses a password, once. Invite somebody again who has not signed
+    in yet to replace the link."""
+    parts = [text.partition(":") for text in projects or ()]
+    body = {
+        "username": name,
+        "role": role,
+        "projects": [{"project": project, "role": as_ or "member"} for project, _, as_ in parts],
+        "expires_in_days": days,
+    }
+    made = server().post("/users:invite", body)
+    if printed_json(made):
+        return
+    say(f"Invited {name} as {made['user']['role']}, until {_minute(made['expires_at'])}:")
+    print(made["url"])
+    if made["this_machine_only"]:
+        say("This link works on the machine of the server alone: set MUSTER_PUBLIC_URL there.")
+
+
+@user_app.command("uninvite")
+def user_uninvite(name: UserArgument) -> None:
+    """Revoke the link of somebody who has not used it."""
+    server().delete(f"/users/{find_user(name)}/invitation")
+    report({"username": name, "revoked": True}, f"Revoked the invitation of {name}.")
 
 
 @user_app.command("set")
@@ -307,6 +354,10 @@ def find_user(name: str) -> int:
         if user["username"] == name:
             return int(user["id"])
     raise CommandFailure(f"There is no user {name}.", "`muster user list` shows all users")
+
+
+def _minute(at: str) -> str:
+    return at[:16].replace("T", " ") + " UTC"
 
 
 def _named(name: str, is_group: bool) -> str:

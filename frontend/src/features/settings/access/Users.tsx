@@ -1,27 +1,47 @@
-import { Button, PasswordInput, SegmentedControl, Select, TextInput } from "@mantine/core";
-import { type QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Button, MultiSelect, SegmentedControl, Select, TextInput } from "@mantine/core";
+import { type QueryClient, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../../api/client";
-import { me, users } from "../../../api/queries";
-import { Empty, Section } from "../../../components/basics";
+import { me, projects, users } from "../../../api/queries";
+import { Code, Empty, Notice, Section } from "../../../components/basics";
 import { Confirm } from "../../../components/dialogs/Confirm";
 import { actions, column, DataTable, lead } from "../../../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../../../components/QueryView";
-import { Ago } from "../../../components/Time";
-import { MIN_PASSWORD } from "../../../lib/access";
+import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
+import { Ago, Stamp } from "../../../components/Time";
 import { type Role, ROLES } from "./roles";
 import { Tokens } from "./Tokens";
 import layout from "../../../components/layout.module.css";
 
 type User = Schemas["UserOut"];
 
+type Invite = (body: Schemas["InvitationIn"], then?: { onSuccess: () => void }) => void;
+
 export function Users() {
+  const { t } = useTranslation();
+  const queryClient = useQueryClient();
+  const invitation = useMutation({
+    mutationFn: (body: Schemas["InvitationIn"]) => unwrap(client.POST("/api/v1/users:invite", { body })),
+    onSuccess: () => refreshUsers(queryClient),
+  });
   return (
     <>
-      <UserForm />
-      <UserList kind="person" />
+      <UserForm invite={invitation.mutate} isInviting={invitation.isPending} />
+      {invitation.error ? <ErrorNotice error={invitation.error} /> : null}
+      {invitation.data ? (
+        <div className={layout["stack"]} data-testid="invitation-link">
+          <Notice tone="ok" title={t("users.invited", { name: invitation.data.user.username })} />
+          <Code text={invitation.data.url} wrap />
+          {invitation.data.this_machine_only ? (
+            <Notice tone="warn" title={t("users.hereOnly")}>
+              {t("join.thisMachineOnlyHint")}
+            </Notice>
+          ) : null}
+        </div>
+      ) : null}
+      <UserList kind="person" invite={invitation.mutate} />
       <UserList kind="service" />
     </>
   );
@@ -36,12 +56,13 @@ function useRoleOptions(kind: User["kind"]): { value: Role; label: string }[] {
   return roles.map((value) => ({ value, label: t(`role.${value}`) }));
 }
 
-/** Creates a user with a first password, or a service account, which has none. */
-function UserForm() {
+/** Invites a person, who chooses the password, or creates a service account, which has none. */
+function UserForm({ invite, isInviting }: { invite: Invite; isInviting: boolean }) {
   const { t } = useTranslation();
   const queryClient = useQueryClient();
   const [username, setUsername] = useState("");
-  const [password, setPassword] = useState("");
+  const [places, setPlaces] = useState<string[]>([]);
+  const known = useInfiniteQuery(projects).data?.pages.flatMap((page) => page.items.map((item) => item.name)) ?? [];
   const [role, setRole] = useState<Role>("member");
   const [kind, setKind] = useState<User["kind"]>("person");
   const [description, setDescription] = useState("");
@@ -51,19 +72,22 @@ function UserForm() {
     mutationFn: () =>
       unwrap(
         client.POST("/api/v1/users", {
-          body: { username, role, kind, description, password: isService ? undefined : password },
+          body: { username, role, kind, description },
         }),
       ),
     onSuccess: async () => {
       setUsername("");
-      setPassword("");
       setDescription("");
       await refreshUsers(queryClient);
     },
   });
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    create.mutate();
+    if (isService) create.mutate();
+    else {
+      const members = places.map((project) => ({ project, role: "member" as const }));
+      invite({ username, role, projects: members }, { onSuccess: () => setUsername("") });
+    }
   };
   return (
     <Section title={t("users.create")}>
@@ -96,19 +120,15 @@ function UserForm() {
             placeholder={t("users.descriptionExample")}
           />
         ) : (
-          <PasswordInput
-            size="xs"
-            label={t("users.firstPassword")}
-            value={password}
-            onChange={(e) => setPassword(e.currentTarget.value)}
-            required
-            withAsterisk={false}
-            error={
-              password !== "" && password.length < MIN_PASSWORD ? t("setup.tooShort", { n: MIN_PASSWORD }) : undefined
-            }
-            w={220}
-            autoComplete="new-password"
-            visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }}
+          <MultiSelect
+            label={t("users.inProjects")}
+            value={places}
+            onChange={setPlaces}
+            data={known}
+            maxValues={20}
+            searchable
+            hidePickedOptions
+            w={260}
           />
         )}
         <Select
@@ -119,21 +139,18 @@ function UserForm() {
           data={options}
           w={140}
         />
-        <Button
-          type="submit"
-          loading={create.isPending}
-          disabled={username === "" || (!isService && password.length < MIN_PASSWORD)}
-        >
+        <Button type="submit" loading={create.isPending || isInviting} disabled={username === ""}>
           {t(isService ? "users.createService" : "users.createButton")}
         </Button>
       </form>
+      {isService ? null : <p className={`dim ${layout["text"]} ${layout["aboveS"]}`}>{t("users.inviteHint")}</p>}
       {create.error ? <ErrorNotice error={create.error} /> : null}
     </Section>
   );
 }
 
 /** People or service accounts; all but oneself can be given another role or be deactivated. */
-function UserList({ kind }: { kind: User["kind"] }) {
+function UserList({ kind, invite }: { kind: User["kind"]; invite?: Invite }) {
   const { t } = useTranslation();
   const queryClient = useQueryClient();
   const self = useQuery(me).data;
@@ -143,6 +160,7 @@ function UserList({ kind }: { kind: User["kind"] }) {
   const title = t(isService ? "users.services" : "settings.tab.users");
   const [shown, setShown] = useState<number | null>(null);
   const [disabling, setDisabling] = useState<User | null>(null);
+  const [uninviting, setUninviting] = useState<User | null>(null);
   // The tokens of one account at a time.
   const chosen = query.data?.items.find((user) => user.id === shown);
   const patch = useMutation({
@@ -191,7 +209,15 @@ function UserList({ kind }: { kind: User["kind"] }) {
                   isService
                     ? column("for", t("users.description"), (user: User) => user.description)
                     : column("seen", t("users.lastLogin"), (user: User) =>
-                        user.last_login_at ? <Ago at={user.last_login_at} /> : t("tokens.never"),
+                        user.invited_until ? (
+                          <>
+                            {t("users.invitedUntil")} <Stamp at={user.invited_until} />
+                          </>
+                        ) : user.last_login_at ? (
+                          <Ago at={user.last_login_at} />
+                        ) : (
+                          t("tokens.never")
+                        ),
                       ),
                   actions("toggle", t("common.rowActions"), (user) =>
                     user.id === self?.id ? (
@@ -206,6 +232,20 @@ function UserList({ kind }: { kind: User["kind"] }) {
                             onClick={() => setShown(shown === user.id ? null : user.id)}
                           >
                             {t("settings.tab.tokens")}
+                          </Button>
+                        ) : null}
+                        {invite && user.is_active && !user.is_provisioned && !user.last_login_at ? (
+                          <Button
+                            variant="subtle"
+                            size="compact-xs"
+                            onClick={() => invite({ username: user.username, projects: [] })}
+                          >
+                            {t("users.newLink")}
+                          </Button>
+                        ) : null}
+                        {user.invited_until ? (
+                          <Button variant="subtle" size="compact-xs" color="red" onClick={() => setUninviting(user)}>
+                            {t("users.uninvite")}
                           </Button>
                         ) : null}
                         <Button
@@ -226,6 +266,21 @@ function UserList({ kind }: { kind: User["kind"] }) {
             )
           }
         </QueryView>
+        {uninviting ? (
+          <ConfirmAction
+            title={t("users.uninviteTitle", { name: uninviting.username })}
+            action={t("users.uninvite")}
+            run={() =>
+              unwrap(
+                client.DELETE("/api/v1/users/{user_id}/invitation", { params: { path: { user_id: uninviting.id } } }),
+              )
+            }
+            changes={["users"]}
+            onClose={() => setUninviting(null)}
+          >
+            {t("users.uninviteText")}
+          </ConfirmAction>
+        ) : null}
         <Confirm
           opened={disabling !== null}
           onClose={() => setDisabling(null)}

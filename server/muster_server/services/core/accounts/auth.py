@@ -63,7 +63,7 @@ def check_setup_token(session: Session, token: str, *, now: dt.datetime) -> None
     """Raises what `set_up` would for this token, without using it."""
     if not setup_required(session):
         raise _already_set_up()
-    _find_one_time_token(session, "setup", token, now)
+    find_one_time_token(session, "setup", token, now)
 
 
 def set_up(
@@ -78,7 +78,7 @@ def set_up(
     """Make the first administrator. Raises Conflict once there is one, NotSignedIn for a bad token."""
     if not setup_required(session):
         raise _already_set_up()
-    _use_one_time_token(session, "setup", token, now)
+    use_one_time_token(session, "setup", token, now)
     user = session.scalar(select(UserRow).where(UserRow.username == username))
     if user is not None:
         raise Conflict("users.name_taken", f"There is already a user named {username!r}.")
@@ -166,12 +166,7 @@ def create_sign_in_token(session: Session, *, username: str | None, now: dt.date
         raise NotFound(
             "users.not_found", f"There is {who}.", hint="muster-server setup-token makes the first."
         )
-    if user.kind == "service":
-        raise Conflict(
-            "users.service_account",
-            f"{user.username} is a service account, which does not sign in.",
-            hint=f"Make a token for it: `muster token create nightly --for {user.username}`.",
-        )
+    require_person(user)
     audit.record(
         session,
         actor="system",
@@ -182,12 +177,22 @@ def create_sign_in_token(session: Session, *, username: str | None, now: dt.date
     return _one_time_token(session, "sign_in", user.id, SIGN_IN_TOKEN_LIFETIME, now)
 
 
+def require_person(user: UserRow) -> None:
+    """Raise Conflict for a service account."""
+    if user.kind == "service":
+        raise Conflict(
+            "users.service_account",
+            f"{user.username} is a service account, which does not sign in.",
+            hint=f"Make a token for it: `muster token create nightly --for {user.username}`.",
+        )
+
+
 def use_sign_in_token(
     session: Session, *, token: str, remote_addr: str, now: dt.datetime
 ) -> UserRow:
     """Return the user a one-time token signs in. Raises NotSignedIn when it is unknown, used or too
     old."""
-    row = _use_one_time_token(session, "sign_in", token, now)
+    row = use_one_time_token(session, "sign_in", token, now)
     user = session.get(UserRow, row.user_id)
     if user is None or not user.is_active:
         raise _bad_one_time_token()
@@ -446,9 +451,10 @@ def _one_time_token(
     return secret
 
 
-def _find_one_time_token(
+def find_one_time_token(
     session: Session, kind: str, token: str, now: dt.datetime
 ) -> OneTimeTokenRow:
+    """Return a one-time token that still works, without using it. Raises NotSignedIn."""
     row = session.scalar(
         select(OneTimeTokenRow).where(
             OneTimeTokenRow.kind == kind, OneTimeTokenRow.secret_hash == hash_secret(token)
@@ -459,10 +465,11 @@ def _find_one_time_token(
     return row
 
 
-def _use_one_time_token(
+def use_one_time_token(
     session: Session, kind: str, token: str, now: dt.datetime
 ) -> OneTimeTokenRow:
-    row = _find_one_time_token(session, kind, token, now)
+    """Use a one-time token up. Raises NotSignedIn."""
+    row = find_one_time_token(session, kind, token, now)
     # The condition decides between two who use it at the same moment.
     used = session.execute(
         update(OneTimeTokenRow)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import (
     ApiTokenProjectRow,
     ApiTokenRow,
     JoinTokenRow,
+    OneTimeTokenRow,
     ProjectRow,
     UserRow,
 )
@@ -86,7 +87,7 @@ def create_api_token(
         prefix=visible_prefix(secret),
         role=role,
         created_at=now,
-        expires_at=_end(session, lifetime, DEFAULT_LIFETIME, parent_id, now, "expires_in_days"),
+        expires_at=end_of(session, lifetime, DEFAULT_LIFETIME, parent_id, now, "expires_in_days"),
         parent_id=parent_id,
     )
     limits = _limits(session, projects, parent_id)
@@ -178,7 +179,7 @@ def _require_service_lifetime(lifetime: dt.timedelta | None) -> None:
     )
 
 
-def _end(
+def end_of(
     session: Session,
     lifetime: dt.timedelta | None,
     default: dt.timedelta,
@@ -282,6 +283,11 @@ def _revoke(
                 now=now,
             )
         _revoke_join_tokens(session, JoinTokenRow.api_token_id.in_(ids), now)
+        session.execute(
+            delete(OneTimeTokenRow).where(
+                OneTimeTokenRow.kind == "invitation", OneTimeTokenRow.api_token_id.in_(ids)
+            )
+        )
         wanted = ApiTokenRow.parent_id.in_(ids)
 
 
@@ -327,7 +333,7 @@ def create_join_token(
         uses_left=uses,
         created_by=created_by,
         created_at=now,
-        expires_at=_end(session, lifetime, JOIN_LIFETIME, parent_id, now, "expires_in_s"),
+        expires_at=end_of(session, lifetime, JOIN_LIFETIME, parent_id, now, "expires_in_s"),
         api_token_id=parent_id,
     )
     session.add(token)

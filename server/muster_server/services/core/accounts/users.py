@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
-from muster_server.db.models import ScimUserRow, UserRow
+from muster_server.db.models import OneTimeTokenRow, ScimUserRow, UserRow
 from muster_server.domain.accounts import AccountKind, account_problem
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.accounts.auth import Role
@@ -147,6 +147,11 @@ def update_user(
         if is_active:
             _reopen(session, user)
         user.is_active = changes["is_active"] = is_active
+        session.execute(
+            delete(OneTimeTokenRow).where(
+                OneTimeTokenRow.kind == "invitation", OneTimeTokenRow.user_id == user_id
+            )
+        )
         touch(session, "loops")  # what they have queued waits, or may start
     if changes:  # of rights
         auth.end_all_sessions(session, user_id)
