@@ -62,6 +62,7 @@ PAGES = [
     "/schedules",
     "/nodes",
     "/nodes/{node}",
+    "/nodes/add",
     "/preflights/{preflight}",
     "/submit",
     "/device",

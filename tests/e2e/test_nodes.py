@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from support.pages import violations
 from support.stack import Stack, scripted, wait_for
 
 pytestmark = pytest.mark.browser
@@ -110,6 +114,55 @@ def test_nodes_try_each_other_and_the_result_is_shown(
     expect(page.get_by_test_id("preflight-begin")).to_have_text("Check 1 node")
     page.goto(f"{stack.url}/nodes")
     expect(page.get_by_test_id("preflights")).to_contain_text("passed")
+
+
+def test_a_machine_becomes_a_node_and_gets_its_first_job(
+    signed_in: BrowserContext, stack: Stack, page: Page, tmp_path: Path
+) -> None:
+    page.goto(f"{stack.url}/nodes")
+    page.get_by_role("link", name="Add a node").click()
+    expect(page.get_by_test_id("join")).to_contain_text("muster node add USER@HOST --pool default")
+    page.get_by_test_id("tab-command").click()
+    page.get_by_role("button", name="Create command").click()
+    words = page.get_by_test_id("join").inner_text().split()
+    assert words[-2:] == ["muster-agent", "run"]
+    given = dict(word.split("=", 1) for word in words[:-2])
+    options = ["--name", "by-hand", "--slots", "1", "--home", str(tmp_path / "agent")]
+    with subprocess.Popen(
+        [Path(sys.executable).with_name("muster-agent"), "run", *options],
+        env={**Stack.environment(tmp_path), **given},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as agent:
+        try:
+            step = page.get_by_test_id("step-arrive")
+            expect(step.get_by_role("link", name="by-hand")).to_be_visible()
+            expect(step).to_have_attribute("data-done", "true", timeout=SLOW_MS)
+            page.get_by_role("button", name="Run preflight").click()
+            check = page.get_by_test_id("step-check")
+            expect(check).to_have_attribute("data-done", "true", timeout=SLOW_MS)
+            assert "\n".join(violations(page)) == ""
+            page.get_by_role("link", name="Try a job on by-hand").click()
+            page.get_by_test_id("submit").click()
+            expect(page).to_have_url(re.compile(r"/trials/\d+$"))
+            trial_id = int(page.url.rpartition("/")[2])
+            with stack.client() as client:
+                wait_for(
+                    "the job has run",
+                    lambda: client.get(f"/trials/{trial_id}")["state"] == "COMPLETED",
+                    120,
+                )
+                workers = client.get(f"/trials/{trial_id}/workers")["items"]
+                assert {worker["node_name"] for worker in workers} == {"by-hand"}
+        finally:
+            agent.terminate()
+            agent.wait(60)
+            with stack.client() as client:
+                (node,) = (n for n in client.pages("/nodes") if n["name"] == "by-hand")
+                client.patch(f"/nodes/{node['id']}", {"scheduling": "cordoned"})
+                wait_for(
+                    "the node is silent", lambda: client.delete(f"/nodes/{node['id']}") or True, 90
+                )
 
 
 def test_a_quarantined_node_is_released(

@@ -38,6 +38,7 @@ PAGES = [
     "/schedules",
     "/nodes",
     "/nodes/1",
+    "/nodes/add",
     "/preflights/1",
     *(
         f"/settings?tab={tab}"

@@ -45,7 +45,7 @@ export function Crumbs() {
   const trialQuery = useQuery({ ...trial(number), enabled: section === "trials" && isId });
   const trialData = trialQuery.data;
   const experimentData = useQuery({ ...experiment(number), enabled: section === "experiments" && isId }).data;
-  const nodeData = useQuery({ ...node(id), enabled: section === "nodes" && id !== "" }).data;
+  const nodeData = useQuery({ ...node(id), enabled: section === "nodes" && id !== "" && id !== "add" }).data;
 
   let crumbs: { label: string; to?: string }[];
   if (section === "trials") {
@@ -62,7 +62,7 @@ export function Crumbs() {
     if (id) crumbs.push({ label: experimentData?.name ?? `#${id}` });
   } else if (section === "nodes") {
     crumbs = [{ label: t("nav.nodes"), to: "/nodes" }];
-    if (id) crumbs.push({ label: nodeData?.name ?? id });
+    if (id) crumbs.push({ label: id === "add" ? t("nodes.join") : (nodeData?.name ?? id) });
   } else if (section === "models") {
     crumbs = [{ label: t("nav.models"), to: "/models" }];
     if (id) crumbs.push({ label: id, to: `/models/${id}` });

@@ -10,6 +10,7 @@ import { type Early, lazyPage, type LazyPage } from "./lazyPage";
 import { beginAtTop, scrollKey } from "./scrolling";
 import { askEarlyForRun, RunPage } from "./RunPage";
 import {
+  addNodeSearch,
   checkpointsSearch,
   compareSearch,
   diagnosisSearch,
@@ -98,6 +99,12 @@ const nodesRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/nodes",
   component: lazyPage(() => import("../features/cluster/nodes/Nodes"), "Nodes"),
+});
+const addNodeRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/nodes/add",
+  validateSearch: addNodeSearch,
+  component: lazyPage(() => import("../features/cluster/nodes/AddNode"), "AddNode"),
 });
 const nodeRoute = createRoute({
   getParentRoute: () => appRoute,
@@ -269,6 +276,7 @@ const routeTree = rootRoute.addChildren([
     deviceRoute,
     overviewRoute,
     nodesRoute,
+    addNodeRoute,
     nodeRoute,
     preflightRoute,
     queueRoute,

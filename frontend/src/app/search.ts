@@ -277,6 +277,9 @@ export const compareSearch = (search: Record<string, unknown>): CompareSearch =>
   rank: positive(search["rank"] ?? Number.NaN),
 });
 
+/** How the machine is to be reached. */
+export const addNodeSearch = (search: Record<string, unknown>): { tab?: string } => ({ tab: text(search["tab"]) });
+
 export const submitSearch = (
   search: Record<string, unknown>,
 ): { from?: number; start?: string; template?: string; set?: string } => ({

@@ -1,4 +1,3 @@
-import { IconCheck } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
@@ -11,7 +10,7 @@ import { ExperimentLink } from "../../components/ExperimentLink";
 import layout from "../../components/layout.module.css";
 import { LinkButton } from "../../components/LinkButton";
 import { SubmitLink } from "../../components/SubmitLink";
-import css from "./cluster.module.css";
+import { Steps } from "./Steps";
 
 /** Experiments with such ids are the first of an installation; the demo has three. */
 const FIRST_IDS = 3;
@@ -27,7 +26,7 @@ function AddNode() {
     <>
       <p className={`dim ${layout["text"]} ${layout["belowS"]}`}>{t("first.nodeHint")}</p>
       {isAdmin ? (
-        <LinkButton to="/settings" search={{ tab: "join" }} variant="default">
+        <LinkButton to="/nodes/add" variant="default">
           {t("first.join")}
         </LinkButton>
       ) : (
@@ -73,19 +72,7 @@ export function FirstRun({ hasNode, latest }: { hasNode: boolean; latest: Experi
       }
       testId="first-run"
     >
-      <ol className={css["steps"]}>
-        {steps.map((step, i) => (
-          <li key={step.key}>
-            <span className={css["tick"]} data-done={step.done || undefined}>
-              {step.done ? <IconCheck size={12} aria-label={t("first.done")} /> : i + 1}
-            </span>
-            <div>
-              <h3>{t(`first.${step.key}`)}</h3>
-              {step.body}
-            </div>
-          </li>
-        ))}
-      </ol>
+      <Steps steps={steps.map((step) => ({ ...step, title: t(`first.${step.key}`) }))} />
     </Section>
   );
 }

@@ -24,7 +24,7 @@ import { PlanPanel } from "./PlanPanel";
 import { PreviewPane } from "./PreviewPane";
 import type { SchemaNode } from "./schema";
 import css from "./submit.module.css";
-import { FIRST, groups, hasTitle, methodOf, type Template, TEMPLATES, templateOf } from "./templates";
+import { FIRST, groups, hasTitle, methodOf, type Template, TEMPLATES, templateOf, withSection } from "./templates";
 import layout from "../../components/layout.module.css";
 
 const Editor = lazy(() => import("./editor"));
@@ -40,7 +40,7 @@ export function Submit() {
   const { t } = useTranslation();
   const { from, start: startText, template, set } = useSearch({ from: "/app/submit" });
   const code = useCode();
-  const { source, document, change, pick } = useDraft(from, template, code);
+  const { source, document, change, pick } = useDraft(from, template, set, code);
   const [shape, setShape] = useState<Shape>("yaml");
   const [focus, setFocus] = useState<Focus | null>(null);
   const [load, setLoad] = useState<Load>("all");
@@ -153,10 +153,12 @@ interface Focus {
 }
 
 /** The document that is edited: what is forked, the template that was asked for, or the last draft. */
-function useDraft(from: number | undefined, template: string | undefined, code: CodeState) {
+function useDraft(from: number | undefined, template: string | undefined, set: string | undefined, code: CodeState) {
   const source = useQuery({ ...experiment(from ?? 0), enabled: from !== undefined });
   const [document, setDocument] = useState(
-    () => templateOf(template)?.document ?? readPref(DRAFT) ?? TEMPLATES.get(FIRST)?.document ?? "",
+    () =>
+      withSection(templateOf(template)?.document ?? "", set) ||
+      (readPref(DRAFT) ?? TEMPLATES.get(FIRST)?.document ?? ""),
   );
   const { take, clear } = code;
   const wanted = useRef(templateOf(template)?.files ?? []);

@@ -51,6 +51,13 @@ const listed: ReadonlySet<string> = new Set<string>(Object.values(GROUPS).flat()
 /** Searches without a title of their own, which go by the name of their method. */
 const others = [...TEMPLATES.keys()].filter((id) => id.startsWith("search-") && !listed.has(id));
 
+/** A template with one section added that it lacks, such as `resources={"slots":1}`. */
+export function withSection(document: string, set: string | undefined): string {
+  const [, key = "", value = ""] = /^(\w+)=(.+)$/.exec(set ?? "") ?? [];
+  const isThere = key === "" || document.split("\n").some((line) => line.startsWith(`${key}:`));
+  return isThere ? document : `${document.trimEnd()}\n${key}: ${value}\n`;
+}
+
 export const groups = (Object.keys(GROUPS) as (keyof typeof GROUPS)[]).map((id) => ({
   id,
   templates: id === "search" ? [...GROUPS.search, ...others] : GROUPS[id],

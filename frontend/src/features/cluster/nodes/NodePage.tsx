@@ -14,7 +14,7 @@ import { word } from "../../../i18n/words";
 import * as format from "../../../lib/format";
 import { NodeHealth } from "./NodeHealth";
 import { NodeHistory } from "./NodeHistory";
-import { NodeState } from "./Nodes";
+import { NodeState } from "./NodeState";
 import { NodeScheduling } from "./NodeScheduling";
 import { NodeSlots } from "./NodeSlots";
 import { versionsOf } from "./nodeUse";

@@ -12,13 +12,12 @@ import { type Column, column, DataTable, lead, numeric, type Ticks } from "../..
 import { FilterBar, FilterMenu } from "../../../components/tables/FilterBar";
 import { LinkButton } from "../../../components/LinkButton";
 import { QueryView } from "../../../components/QueryView";
-import { reasonText } from "../../../components/text/Message";
 import { StateBadge, stateWord } from "../../../components/StateBadge";
 import { useColumnChoice } from "../../../components/tables/TableOptions";
 import { Ago } from "../../../components/Time";
-import { word } from "../../../i18n/words";
 import * as format from "../../../lib/format";
 import { MaintenanceButton, MaintenanceList } from "./Maintenance";
+import { NodeState } from "./NodeState";
 import { PreflightButton } from "./PreflightButton";
 import { Preflights } from "./Preflights";
 import { usageOf } from "./usage";
@@ -30,11 +29,7 @@ export function Nodes() {
   useLiveQueries("cluster", ["nodes"]);
   const isAdmin = user?.role === "admin";
   const [chosen, setChosen] = useState<readonly string[]>([]);
-  const join = isAdmin ? (
-    <LinkButton to="/settings" search={{ tab: "join" }}>
-      {t("nodes.join")}
-    </LinkButton>
-  ) : null;
+  const join = isAdmin ? <LinkButton to="/nodes/add">{t("nodes.join")}</LinkButton> : null;
   const all = useColumns();
   const { columns, picker } = useColumnChoice("nodes", all);
   const { shown, bar } = useNodeFilters(query.data ?? [], picker);
@@ -219,26 +214,4 @@ function useNodeFilters(nodeList: readonly Node[], picker: ReactNode): { shown: 
     </FilterBar>
   );
   return { shown, bar };
-}
-
-export function NodeState({ node }: { node: Node }) {
-  const { t } = useTranslation();
-  return (
-    <span>
-      <span title={reasonText(node.state_reason, node.state_parts)}>
-        <StateBadge state={node.state} plain />
-      </span>
-      {node.scheduling === "open" ? null : <span className="dim"> · {t(`nodes.scheduling.${node.scheduling}`)}</span>}
-      {node.unavailable === "maintenance" ? <span className="dim"> · {t("slot.unavailable.maintenance")}</span> : null}
-      {node.health === "ok" ? null : (
-        <span
-          style={{ color: node.health === "quarantined" ? "var(--bad)" : "var(--warn)" }}
-          title={node.health_reason}
-        >
-          {" "}
-          · {word(t, "nodes.healthWord", node.health)}
-        </span>
-      )}
-    </span>
-  );
 }
