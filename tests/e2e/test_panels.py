@@ -41,6 +41,28 @@ def test_a_chart_is_pinned_and_its_axis_set(page: Page, stack: Stack, trial: int
     expect(chart).not_to_contain_text("smoothing")
 
 
+def test_a_mark_stands_at_its_step_in_every_chart(page: Page, stack: Stack, trial: int) -> None:
+    page.goto(f"{stack.url}/trials/{trial}?tab=metrics")
+    chart = page.get_by_test_id("chart-train/loss")
+    expect(chart).to_have_attribute("data-notes", "")
+    page.get_by_test_id("add-panel").click()
+    form = page.get_by_test_id("panel-form")
+    form.get_by_role("combobox", name="Kind").click()
+    page.get_by_role("option", name="Mark at a step").click()
+    form.get_by_label("Step").fill("soon")
+    form.get_by_label("Title").fill("New data")
+    expect(form.get_by_role("button", name="Save")).to_be_disabled()
+    form.get_by_label("Step").fill("4")
+    form.get_by_role("button", name="Save").click()
+    marks = page.get_by_test_id("marks")
+    expect(marks).to_contain_text("New data")
+    expect(chart).to_have_attribute("data-notes", "4")
+    marks.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(marks).to_have_count(0)
+    expect(chart).to_have_attribute("data-notes", "")
+
+
 def test_a_panel_of_an_expression_is_shared_by_its_link(
     page: Page, stack: Stack, trial: int
 ) -> None:

@@ -55,6 +55,22 @@ def test_an_experiment_shows_its_own_panels_and_those_of_its_project(
     ] == [False, False]
 
 
+def test_a_mark_stands_at_a_step(member_client, experiment):
+    mark = {"kind": "mark", "expressions": [], "experiment_id": experiment}
+    made = make(member_client, title="New data", x="1200", **mark)
+    assert (made["kind"], made["x"], made["title"]) == ("mark", "1200", "New data")
+    moved = member_client.patch(f"{API}/{made['id']}", json={"x": "1300"})
+    assert moved.json()["x"] == "1300"
+
+
+@pytest.mark.parametrize("x", [None, "-1", "1.5", "train/loss", "²", "9" * 17])
+def test_a_mark_without_a_step_is_refused(member_client, experiment, x):
+    body = {**PANEL, "kind": "mark", "x": x, "experiment_id": experiment}
+    answer = member_client.post(API, json=body)
+    assert error(answer) == (422, "panels.incomplete")
+    assert answer.json()["error"]["fields"][0]["path"] == "x"
+
+
 def test_panels_have_an_order(member_client, experiment):
     ids = [make(member_client, title=name, experiment_id=experiment)["id"] for name in "abc"]
     member_client.patch(f"{API}/{ids[2]}", json={"position": 0})

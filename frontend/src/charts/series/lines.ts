@@ -28,6 +28,8 @@ export interface Source {
   checkpoints?: () => number[];
   /** Steps at which a guard has acted. */
   guards?: () => number[];
+  /** What people wrote at a step. */
+  notes?: () => readonly { step: number; text: string }[];
   /** Budgets of rungs, in units of the x axis. */
   rungs?: () => number[];
   /** The window, in units of the x axis. */

@@ -11,8 +11,8 @@ import { wallTick } from "./ticks";
 export interface Mark {
   /** In units of the x axis. */
   at: number;
-  kind: "restart" | "checkpoint" | "guard" | "rung";
-  /** Written at the top of a rung. */
+  kind: "restart" | "checkpoint" | "guard" | "rung" | "note";
+  /** Written at the top of a rung or a note. */
   text?: string;
 }
 
@@ -248,7 +248,7 @@ function drawNonFinite(u: uPlot, { lines, laid }: { lines: Line[]; laid: Laid | 
   ctx.restore();
 }
 
-/** Restarts as dashed lines from top to bottom, guards as red ones, checkpoints as ticks with a diamond on the axis. */
+/** Restarts and notes as dashed lines from top to bottom, guards as red ones, checkpoints as ticks with a diamond on the axis. */
 function drawMarks(u: uPlot, marks: readonly Mark[], palette: Palette): void {
   const { ctx, bbox } = u;
   const ratio = uPlot.pxRatio;
@@ -261,14 +261,16 @@ function drawMarks(u: uPlot, marks: readonly Mark[], palette: Palette): void {
     const at = Math.round(u.valToPos(mark.at, "x", true));
     if (!(at >= bbox.left && at <= bbox.left + bbox.width)) continue;
     ctx.beginPath();
-    if (mark.kind === "rung") {
+    if (mark.kind === "rung" || mark.kind === "note") {
+      const isRung = mark.kind === "rung";
       ctx.setLineDash([2 * ratio, 3 * ratio]);
       ctx.moveTo(at, bbox.top);
       ctx.lineTo(at, bbox.top + bbox.height);
       ctx.stroke();
       ctx.setLineDash([]);
-      ctx.textAlign = "right";
-      ctx.fillText(mark.text ?? "", at - 3 * ratio, bbox.top + 10 * ratio);
+      ctx.textAlign = isRung ? "right" : "left";
+      // Below the sign of a restart, which may be at the same step.
+      ctx.fillText(mark.text ?? "", at + (isRung ? -3 : 3) * ratio, bbox.top + (isRung ? 10 : 22) * ratio);
       ctx.textAlign = "left";
     } else if (mark.kind === "restart") {
       ctx.setLineDash([4 * ratio, 3 * ratio]);

@@ -117,7 +117,10 @@ export function useSeriesPlot(parts: ChartParts, wanted: Wanted) {
   return { plot, note, xName, zoomTo, speak };
 }
 
-/** Restarts, checkpoints and what guards did where they stand on this axis, by the first line. */
+/** Longest text of a note in a chart; the list beside the panels has all of it. */
+const NOTE_CHARS = 24;
+
+/** Restarts, checkpoints, notes and what guards did where they stand on this axis, by the first line. */
 function marksOf(source: Source, { lines, laid, x, zone }: Shown): Mark[] {
   const place = (step: number): number | null =>
     x === "step" ? step : lines[0] && laid?.xs[0] ? placeOf(step, lines[0].columns, laid.xs[0]) : null;
@@ -129,7 +132,12 @@ function marksOf(source: Source, { lines, laid, x, zone }: Shown): Mark[] {
   const text = (at: number, kind: XKind): string => (kind === "seconds" ? xText(kind, at, zone) : format.num(at));
   const rungs = (source.rungs?.() ?? []).map((at): Mark => ({ at, kind: "rung", text: text(at, x) }));
   const saved = of(source.checkpoints?.(), "checkpoint");
-  return [...rungs, ...saved, ...of(source.restarts?.(), "restart"), ...of(source.guards?.(), "guard")];
+  const notes = (source.notes?.() ?? []).flatMap((note): Mark[] => {
+    const at = place(note.step);
+    const text = note.text.length > NOTE_CHARS ? `${note.text.slice(0, NOTE_CHARS - 1)}…` : note.text;
+    return at === null ? [] : [{ at, kind: "note", text }];
+  });
+  return [...rungs, ...notes, ...saved, ...of(source.restarts?.(), "restart"), ...of(source.guards?.(), "guard")];
 }
 
 /** What tests read of a canvas. */
@@ -139,6 +147,7 @@ function writeFacts(figure: HTMLElement, lines: readonly Line[], source: Source)
   figure.dataset["numPoints"] = String(lines.reduce((sum, line) => sum + line.columns.numPoints, 0));
   figure.dataset["numSeries"] = String(lines.length);
   figure.dataset["restarts"] = (source.restarts?.() ?? []).join(",");
+  figure.dataset["notes"] = (source.notes?.() ?? []).map(({ step }) => step).join(",");
   figure.dataset["from"] = String(source.range?.().from ?? "");
   figure.dataset["drawnAt"] = String(Date.now());
 }

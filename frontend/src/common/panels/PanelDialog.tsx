@@ -10,7 +10,7 @@ import { Markdown } from "../../components/text/Markdown";
 import { FUNCTION_NAMES, type Problem, readExpression } from "../../lib/series/expression";
 import css from "./panels.module.css";
 
-const KINDS: readonly PanelKind[] = ["line", "bar", "scatter", "histogram", "table", "markdown", "images"];
+const KINDS: readonly PanelKind[] = ["line", "bar", "scatter", "histogram", "table", "markdown", "images", "mark"];
 /** As the server takes them. */
 const MAX_EXPRESSIONS = 12;
 
@@ -44,18 +44,23 @@ export function PanelDialog({ panel, scope, names, onClose }: Props) {
     .map((line) => line.trim())
     .filter((line) => line !== "");
   const isMarkdown = kind === "markdown";
-  const isExpression = !isMarkdown && kind !== "images";
+  const isMark = kind === "mark";
+  const isExpression = !isMarkdown && !isMark && kind !== "images";
   const problems = isExpression ? problemsOf(kind === "scatter" ? [...expressions, x] : expressions, names) : [];
   const isTooMany = expressions.length > MAX_EXPRESSIONS;
-  const isComplete = isMarkdown ? text.trim() !== "" : expressions.length > 0 && problems.length === 0 && !isTooMany;
-  const name = title.trim() || expressions.join(", ").slice(0, 200);
+  const isComplete = isMark
+    ? /^\d{1,15}$/.test(x)
+    : isMarkdown
+      ? text.trim() !== ""
+      : expressions.length > 0 && problems.length === 0 && !isTooMany;
+  const name = title.trim() || (isMark ? "" : expressions.join(", ").slice(0, 200));
   const save = useMutation({
     mutationFn: () => {
       const body = {
         title: name,
         kind,
-        expressions: isMarkdown ? [] : expressions,
-        x: kind === "scatter" ? x : null,
+        expressions: isMarkdown || isMark ? [] : expressions,
+        x: kind === "scatter" || isMark ? x : null,
         text,
       };
       if (panel)
@@ -98,7 +103,17 @@ export function PanelDialog({ panel, scope, names, onClose }: Props) {
             data={KINDS.map((value) => ({ value, label: t(`panels.kinds.${value}`) }))}
           />
         </Group>
-        {isMarkdown ? (
+        {isMark ? (
+          <TextInput
+            label={t("panels.step")}
+            description={t("panels.stepHint")}
+            placeholder="1200"
+            inputMode="numeric"
+            mt="sm"
+            value={x}
+            onChange={(event) => setX(event.currentTarget.value.trim())}
+          />
+        ) : isMarkdown ? (
           <TextFields text={text} onText={setText} />
         ) : (
           <LineFields kind={kind} lines={lines} onLines={setLines} x={x} onX={setX} names={names} problems={problems} />

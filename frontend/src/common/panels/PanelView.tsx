@@ -33,6 +33,8 @@ export interface Around {
   /** Must be stable. */
   source: (names: string[]) => Source;
   runs: readonly Shown[];
+  /** Marks that the charts draw; undefined on a page whose charts draw none. */
+  marks?: readonly Panel[];
 }
 
 interface Props {

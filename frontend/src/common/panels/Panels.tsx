@@ -11,6 +11,7 @@ import { type Command, FullScreen } from "../../charts/series/SeriesChart";
 import { readRanges, withRange } from "../../charts/series/yRanges";
 import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
 import { ErrorNotice } from "../../components/QueryView";
+import * as format from "../../lib/format";
 import { ExportPage, type PageContent } from "./ExportPage";
 import { PanelDialog, type Scope } from "./PanelDialog";
 import { type Around, PanelView } from "./PanelView";
@@ -43,7 +44,9 @@ export function Panels({ scope, around, onCommand, isShared = false, content }: 
   const mayAdd = useQuery(me).data?.role !== "viewer";
   const [edited, setEdited] = useState<Panel | "new" | null>(null);
   const [doomed, setDoomed] = useState<Panel | null>(null);
-  const all = (query.data ?? []).filter((panel) => !isShared || panel.experiment_id === null);
+  const all = (query.data ?? []).filter(
+    (panel) => panel.kind !== "mark" && (!isShared || panel.experiment_id === null),
+  );
   const { search, set } = around;
   const ranges = readRanges(search.yr);
   const view = (panel: Panel, fullHeight: number | null) => (
@@ -86,6 +89,7 @@ export function Panels({ scope, around, onCommand, isShared = false, content }: 
         ) : null}
         <ExportPage around={around} panels={all} {...content} />
       </div>
+      <Marks marks={around.marks ?? []} onEdit={setEdited} onDelete={setDoomed} />
       {query.error ? <ErrorNotice error={query.error} onRetry={query.refetch} /> : null}
       <div className={chartCss["grid"]}>{all.map((panel) => view(panel, null))}</div>
       {full ? (
@@ -103,6 +107,50 @@ export function Panels({ scope, around, onCommand, isShared = false, content }: 
       )}
       {doomed ? <DeletePanel panel={doomed} onClose={() => setDoomed(null)} /> : null}
     </section>
+  );
+}
+
+/** Marks in the order of their steps, in full and for who cannot see the charts. */
+function Marks({
+  marks,
+  onEdit,
+  onDelete,
+}: {
+  marks: readonly Panel[];
+  onEdit: (mark: Panel) => void;
+  onDelete: (mark: Panel) => void;
+}) {
+  const { t } = useTranslation();
+  if (marks.length === 0) return null;
+  return (
+    <ul className={css["marks"]} aria-label={t("panels.marks")} data-testid="marks">
+      {marks.map((mark) => (
+        <li key={mark.id}>
+          <span className="dim">{t("chart.atStep", { step: format.count(Number(mark.x)) })}</span> {mark.title}
+          {mark.may_change ? (
+            <>
+              <Button
+                variant="subtle"
+                size="compact-xs"
+                aria-label={`${t("panels.editMark")}: ${mark.title}`}
+                onClick={() => onEdit(mark)}
+              >
+                {t("panels.editMark")}
+              </Button>
+              <Button
+                variant="subtle"
+                size="compact-xs"
+                color="red"
+                aria-label={`${t("panels.deleteMark")}: ${mark.title}`}
+                onClick={() => onDelete(mark)}
+              >
+                {t("panels.deleteMark")}
+              </Button>
+            </>
+          ) : null}
+        </li>
+      ))}
+    </ul>
   );
 }
 

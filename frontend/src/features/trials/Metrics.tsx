@@ -6,6 +6,7 @@ import { useTranslation } from "react-i18next";
 
 import {
   experiment,
+  panels,
   trackedRuns,
   type TrialDetail,
   trialCheckpointSteps,
@@ -82,6 +83,12 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
   const about = useQuery(experiment(trial.experiment_id)).data;
   const hasGuards = ((about?.config["guards"] as unknown[] | undefined) ?? []).length > 0;
   const acted = useQuery({ ...trialGuardSteps(trial.id), enabled: hasGuards }).data ?? [];
+  const kept = useQuery(panels({ experiment: trial.experiment_id })).data;
+  const marks = useMemo(
+    () => (kept ?? []).filter((panel) => panel.kind === "mark").toSorted((a, b) => Number(a.x) - Number(b.x)),
+    [kept],
+  );
+  const notes = useMemo(() => marks.map((mark) => ({ step: Number(mark.x), text: mark.title })), [marks]);
   // Read when drawing: neither a checkpoint nor a zoom makes a new source.
   const around = useRef<Beside>({ search, checkpoints: [], guards: [] });
   around.current = { search, checkpoints: saved?.steps ?? [], guards: acted, growing };
@@ -91,8 +98,16 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
   const rankLine = isMean && many ? t("metrics.rankLine", { n: selected.length }) : undefined;
   const source = useCallback(
     (wanted: string[]) =>
-      trialSource(store, wanted, many, { rankLine, startMs, hasGrowing, around: () => around.current, labels, first }),
-    [store, many, rankLine, startMs, hasGrowing, labels, first],
+      trialSource(store, wanted, many, {
+        rankLine,
+        startMs,
+        hasGrowing,
+        around: () => around.current,
+        labels,
+        first,
+        notes,
+      }),
+    [store, many, rankLine, startMs, hasGrowing, labels, first, notes],
   );
   const want = useCallback((wanted: string[]) => wantAll(store, wanted), [store]);
   const single = ({ names: ofChart }: ChartSpec): Tile[] | null => {
@@ -104,7 +119,7 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
   };
   const { smoothing, command } = useLook(search, set);
   const runs = [{ id: trial.id, name: trial.experiment_name, isRunning: !isTerminal(trial.state) }];
-  const page: Around = { names, search, set, smoothing, want, source, runs };
+  const page: Around = { names, search, set, smoothing, want, source, runs, marks };
   const several = ranks.length > MAX_RANKS ? MAX_RANKS : ranks.length;
   return (
     <>
@@ -237,13 +252,15 @@ interface Look {
   labels?: Labels;
   /** What the first run is called. */
   first?: string;
+  /** What people wrote at a step. */
+  notes?: readonly { step: number; text: string }[];
 }
 
 export function trialSource(
   store: SeriesStore,
   names: string[],
   many: boolean,
-  { rankLine, startMs, hasGrowing, around, labels = NO_LABELS, first = "" }: Look = {},
+  { rankLine, startMs, hasGrowing, around, labels = NO_LABELS, first = "", notes = [] }: Look = {},
 ): Source {
   const words = lineLabels(names, labels, first);
   return {
@@ -281,6 +298,7 @@ export function trialSource(
     restarts: () => store.restarts(names),
     checkpoints: () => around?.().checkpoints ?? [],
     guards: () => around?.().guards ?? [],
+    notes: () => notes,
     range: () => {
       const search = around?.().search;
       return search ? { from: search.from, to: search.to } : store.getRange();

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from ..base import Input, Name, Output, SafeStr
 
-PanelKind = Literal["line", "bar", "scatter", "histogram", "table", "markdown", "images"]
+PanelKind = Literal["line", "bar", "scatter", "histogram", "table", "markdown", "images", "mark"]
+"""A `mark` is no chart of its own: its title stands at a step of every chart."""
 MAX_EXPRESSIONS = 12
 MAX_EXPRESSION_CHARS = 500
 MAX_TEXT_CHARS = 20_000
@@ -34,7 +35,7 @@ class PanelIn(Input):
     """Names of metrics and expressions of them, such as "train/loss - val/loss". For `images`: names
     of media. The dashboard reads them; a name that a run does not report is not drawn."""
     x: Expression | None = None
-    """Metric or expression along the x axis of a `scatter`; null for the step."""
+    """Metric or expression along the x axis of a `scatter`; null for the step. Of a `mark`: its step."""
     text: Text = ""
     """Text of a `markdown` panel."""
 
@@ -46,7 +47,7 @@ class PanelPatch(Input):
     kind: PanelKind | None = None
     expressions: Expressions | None = None
     x: Expression | None = None
-    """Null for the step."""
+    """Null for the step. Of a `mark`: its step."""
     text: Text | None = None
     position: Place | None = None
     """New place among the panels of the same experiment or project, from 0; a place beyond the last

@@ -56,7 +56,7 @@ def create_panel(
         project_id = lookup.get_experiment(session, body.experiment_id).project_id
     else:
         project_id = _project(session, body.project)
-    _require_content(body.kind, body.expressions, body.text)
+    _require_content(body.kind, body.expressions, body.x, body.text)
     num = _count(session, project_id, body.experiment_id)
     if num >= MAX_PANELS:
         raise Conflict(
@@ -95,7 +95,7 @@ def update_panel(
         row.expressions = list(body.expressions)
     if "x" in body.model_fields_set:
         row.x = body.x
-    _require_content(row.kind, row.expressions, row.text)
+    _require_content(row.kind, row.expressions, row.x, row.text)
     if body.position is not None:
         _move(session, row, body.position)
     row.changed_at = now
@@ -178,7 +178,16 @@ def _project(session: Session, name: str | None) -> int:
     return found
 
 
-def _require_content(kind: str, expressions: list[str], text: str) -> None:
+def _require_content(kind: str, expressions: list[str], x: str | None, text: str) -> None:
+    if kind == "mark":
+        # Numbers up to here are exact in a browser.
+        if x is None or not (x.isascii() and x.isdecimal() and int(x) < 2**53):
+            raise InvalidRequest(
+                "panels.incomplete",
+                "A mark needs the step at which it stands.",
+                fields=[FieldProblem("x", f"is no step: {(x or '')[:40]!r}", "1200")],
+            )
+        return
     if kind == "markdown" and not text.strip():
         raise InvalidRequest(
             "panels.incomplete",
