@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-_UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+from muster.durations import duration_s
+
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -205,10 +206,10 @@ class AgentSettings(BaseSettings):
     def _read_duration(cls, value: Any) -> Any:
         if not isinstance(value, str) or re.fullmatch(r"\d+(\.\d+)?", value.strip()):
             return value
-        if not re.fullmatch(r"(\d+(\.\d+)?(s|m|min|h|d))+", value.strip()):
+        seconds = duration_s(value)
+        if seconds is None:
             raise ValueError(f"must be a length of time such as 600, 10m or 1h30m; not {value!r}")
-        parts = re.findall(r"(\d+(?:\.\d+)?)(s|min|m|h|d)", value)
-        return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+        return seconds
 
     @field_validator("ends_at", "idle_exit_s", "term_grace_s", mode="before")
     @classmethod

@@ -11,7 +11,15 @@ T0 = dt.datetime(2026, 1, 2, 3, 0, tzinfo=dt.UTC)
 
 @pytest.mark.parametrize(
     ("text", "hours"),
-    [("6h", 6), ("90min", 1.5), ("1d12h", 36), ("30s", 30 / 3600), ("1.5h", 1.5), ("2w", 336)],
+    [
+        ("6h", 6),
+        ("90min", 1.5),
+        ("30m", 0.5),
+        ("1d12h", 36),
+        ("30s", 30 / 3600),
+        ("1.5h", 1.5),
+        ("2w", 336),
+    ],
 )
 def test_a_length_of_time_counts_from_the_start(text, hours):
     assert parse_deadline(text, T0) == T0 + dt.timedelta(hours=hours)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
+
+from muster.durations import duration_s
 
 from .messages import AnyMessage, Message, english
 
-UNITS_S = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 MAX_DURATION = dt.timedelta(days=3650)
 EARLIEST = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LATEST = dt.datetime(2999, 12, 31, tzinfo=dt.UTC)
-_PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(s|min|h|d|w)")
-_DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,6})?(?:s|min|h|d|w))+")
 EXAMPLES = (
     "write a length of time such as 6h, 90min or 1d12h, or a moment with its time zone such as "
     "2026-03-01T18:00Z"
@@ -31,11 +29,11 @@ class InvalidMoment(ValueError):
 def parse_duration(text: str) -> dt.timedelta:
     """Return the length of time that `text` names: "90min", "1d12h".
 
-    Lengths add up in s, min, h, d and w, more than 0 and at most ten years. Raises InvalidMoment.
+    Lengths add up in s, min (or m), h, d and w, more than 0 and at most ten years. Raises InvalidMoment.
     """
-    if not is_relative(text):
+    seconds = duration_s(text)
+    if seconds is None:
         raise InvalidMoment("is no length of time")
-    seconds = sum(float(number) * UNITS_S[unit] for number, unit in _PART.findall(text.strip()))
     if seconds <= 0:
         raise InvalidMoment("must be longer than nothing")
     if seconds > MAX_DURATION.total_seconds():
@@ -85,4 +83,4 @@ def as_utc(moment: dt.datetime) -> dt.datetime:
 
 def is_relative(text: str) -> bool:
     """Return whether `text` is a duration, not a moment."""
-    return _DURATION.fullmatch(text.strip()) is not None
+    return duration_s(text) is not None

@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 import typer
 
+from muster.durations import duration_s
+
 from ..absent import server
 from ..group import CommandSet
 from ..output import Cell, CommandFailure, age, print_rows, printed_json, report, say
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from muster.client import schema
 
 PoolArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pool.")]
-_UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
 
 def _slurm(text: str) -> Any:
@@ -297,11 +298,9 @@ def _range(text: str) -> tuple[int, int]:
 
 
 def _seconds(option: str, text: str) -> int:
-    if text.isdigit():
-        return int(text)
-    if not re.fullmatch(r"(\d{1,9}(s|min|m|h|d))+", text):
+    seconds = int(text) if text.isdigit() else duration_s(text)
+    if seconds is None:
         raise CommandFailure(
             f"{option} {text!r} is no length of time.", "Write it like 10m or 12h."
         )
-    parts = re.findall(r"(\d+)(s|min|m|h|d)", text)
-    return sum(int(number) * _UNITS_S[unit] for number, unit in parts)
+    return int(seconds)
