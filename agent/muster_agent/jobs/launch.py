@@ -26,6 +26,7 @@ from muster.launch.variables import (
     MODEL_PREFIX,
     NODE_ADDRESS_VARIABLE,
     PATH_VARIABLE,
+    SESSION_DIR_VARIABLE,
     expand,
     uses_variables,
 )
@@ -565,6 +566,8 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     }
     if spec.config.get("serve"):
         ours[NODE_ADDRESS_VARIABLE] = place.node_address
+    if spec.config.get("session"):
+        ours[SESSION_DIR_VARIABLE] = f"{place.cache_dir}/session"
     defaults = _defaults(interface, spec.num_nodes)
     if place.output_dir:
         defaults |= dict.fromkeys(DUMP_VARIABLES, dump_prefix(place.output_dir, spec.attempt_no))

@@ -38,6 +38,7 @@ from .running import (
     WasteSection,
 )
 from .searching import FromSection, SearchSection
+from .session import SessionSection
 from .strategy import StrategySection
 from .training import TrainerSection
 
@@ -94,6 +95,8 @@ class ExperimentConfig:
     """Answer requests with a version of a model. This or `entrypoint`."""
     export: ExportSection | None = None
     """Write a version of a model for other programs. This or `entrypoint`."""
+    session: SessionSection | None = None
+    """Work in the job yourself: a shell, ssh, Jupyter or VS Code. This or `entrypoint`."""
     code: CodeSection | None = None
     """Where the code comes from."""
     data: Annotated[dict[DataName, Text | DataSection], Bounds(max_length=64)] = field(
@@ -188,3 +191,8 @@ class ExperimentConfig:
             return TRAINER_MODULE
         kind = self.job_kind
         return PROGRAMS[kind].module if kind is not None else None
+
+    @property
+    def reads_a_model(self) -> bool:
+        """Return whether the section of the built-in program names a version of a model."""
+        return self.job_kind is not None and PROGRAMS[self.job_kind].use is not None

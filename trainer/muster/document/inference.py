@@ -146,12 +146,13 @@ class JobProgram:
 
     module: str
     """Module that a worker runs."""
-    use: UseKind
+    use: UseKind | None
+    """What it does with its `model`; None: it has none."""
     slots_max: int | None = None
     """Most slots that it makes use of; None for any number."""
-    launcher: Literal["torchrun", "direct"] = "torchrun"
+    launcher: Literal["torchrun", "direct", "plain"] = "torchrun"
     """How its workers are started, unless the document says. `direct` for those that do not talk to
-    each other."""
+    each other, `plain` for a program that is one process."""
 
 
 TRAINER_MODULE = "muster.training"
@@ -163,8 +164,9 @@ PROGRAMS: Mapping[str, JobProgram] = MappingProxyType(
         ),
         "serve": JobProgram(module="muster.inference.serve", use="deployment"),
         "export": JobProgram(module="muster.inference.export", use="export", slots_max=1),
+        "session": JobProgram(module="muster.launch.session", use=None, launcher="plain"),
     }
 )
 """Programs by the section of the document, which stands in place of `entrypoint` and `trainer`. Each section
-has a key `model`, which is the same as `models: {model: …}`."""
+whose program has a `use` has a key `model`, which is the same as `models: {model: …}`."""
 BUILT_IN_MODULES = frozenset({TRAINER_MODULE, *(program.module for program in PROGRAMS.values())})

@@ -24,6 +24,8 @@ DATA_PREFIX = "MUSTER_DATA_"
 MODEL_PREFIX = "MUSTER_MODEL_"
 NODE_ADDRESS_VARIABLE = "MUSTER_NODE_ADDRESS"
 """Address of the node, for jobs that answer requests."""
+SESSION_DIR_VARIABLE = "MUSTER_SESSION_DIR"
+"""Folder of a session's own, which nobody but the job reads and which is not kept: its port and secrets."""
 PATH_VARIABLE = "MUSTER_PYTHONPATH"
 """Folders of Muster's own that a job's Python has on its path: that of the `sitecustomize` which measures
 scripts, and that of the SDK."""

@@ -149,7 +149,7 @@ def _what_runs(document: ExperimentConfig) -> Iterator[FieldProblem]:
             Message("field.no_effect", other="code.installed"),
             "leave it out: nothing is uploaded",
         )
-    if code.workdir is not None and document.entrypoint is None:
+    if code.workdir is not None and document.entrypoint is None and document.session is None:
         yield FieldProblem("code.workdir", "has no effect without an entry point", "leave it out")
     elif code.within(".").split("/")[0] == "..":
         yield FieldProblem(

@@ -100,7 +100,10 @@ def check_launcher(document: ExperimentConfig) -> Iterator[FieldProblem]:
     """Yield what keeps the launcher from running the entry point on the slots of a trial."""
     launcher = document.launcher or default_launcher(document)
     resources, entrypoint = document.resources, document.entrypoint
-    if document.built_in_module is not None and launcher in ("plain", "shell"):
+    is_wrong = (
+        launcher != "plain" if document.session is not None else launcher in ("plain", "shell")
+    )
+    if document.built_in_module is not None and is_wrong:
         what = "the built-in trainer" if document.trainer is not None else document.job_kind
         yield FieldProblem(
             "launcher",

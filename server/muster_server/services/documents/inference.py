@@ -7,7 +7,10 @@ from pathlib import PurePosixPath
 
 from muster.document.experiment import ExperimentConfig
 from muster.document.inference import JOB_MODEL, PROGRAMS, USED_MODELS_MAX
+from muster.document.session import IDLE_MAX_S, IDLE_MIN_S
 from muster.document.trainer_settings import is_own
+from muster.durations import duration_s
+from muster_server.domain.durations import DURATION_EXAMPLES
 from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
 from muster_server.domain.search.methods import method_of
@@ -28,13 +31,13 @@ def check_models(
     kind = document.job_kind
     if kind is None:
         return
-    if JOB_MODEL in document.models:
+    if document.reads_a_model and JOB_MODEL in document.models:
         yield FieldProblem(
             f"models.{JOB_MODEL}",
             Message("field.beside", other=f"{kind}.model"),
             f"keep {kind}.model, or use another name",
         )
-    if len(document.models) >= USED_MODELS_MAX:
+    if document.reads_a_model and len(document.models) >= USED_MODELS_MAX:
         yield FieldProblem(
             "models",
             f"names {len(document.models)} versions, which with {kind}.model are more than "
@@ -52,11 +55,12 @@ def check_models(
         "hyperparameters": bool(parameters),
         "array": bool(document.array),
         "search.method": method_of(document.search.method).is_search and not document.array,
-        "from": document.from_ is not None,
+        "from": document.from_ is not None and document.reads_a_model,
     }
     for path in (path for path, is_there in unused.items() if is_there):
         yield FieldProblem(path, Message("field.no_effect", other=kind), "leave it out")
     yield from _check_predict(document)
+    yield from _check_session(document)
     if kind == "export" and document.outputs is None:
         yield FieldProblem("outputs", "null keeps nothing of what is exported", "leave it out")
     most = PROGRAMS[kind].slots_max
@@ -65,6 +69,25 @@ def check_models(
             "resources.slots",
             f"{document.resources.slots} slots are more than {kind} makes use of",
             f"use {most}",
+        )
+
+
+def _check_session(document: ExperimentConfig) -> Iterator[FieldProblem]:
+    if document.session is None:
+        return
+    idle_s = duration_s(document.session.idle)
+    if idle_s is None or not IDLE_MIN_S <= idle_s <= IDLE_MAX_S:
+        yield FieldProblem(
+            "session.idle",
+            f"{document.session.idle!r} is no length of time from {IDLE_MIN_S:g} s to "
+            f"{IDLE_MAX_S / 86_400:g} days",
+            DURATION_EXAMPLES,
+        )
+    if document.resources.slots > 1 and document.resources.nodes != 1:
+        yield FieldProblem(
+            "resources.nodes",
+            f"a session runs on one node, and its {document.resources.slots} slots may be on several",
+            "set resources.nodes: 1",
         )
 
 

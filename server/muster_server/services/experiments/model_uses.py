@@ -47,7 +47,7 @@ def _references(config: ExperimentConfig) -> dict[str, tuple[str, str | UsedMode
     """Return path in the document and reference of each model, by name."""
     found = {name: (f"models.{name}", reference) for name, reference in config.models.items()}
     kind = config.job_kind
-    if kind is not None:
+    if kind is not None and config.reads_a_model:
         found[JOB_MODEL] = (f"{kind}.model", getattr(config, kind).model)
     return found
 
@@ -117,7 +117,7 @@ def add_uses(session: Session, experiment: ExperimentRow, user_name: str, now: d
             .with_for_update(of=ModelRow)
         ).one()
         of_job = kind is not None and name == JOB_MODEL
-        use: UseKind = PROGRAMS[kind].use if kind is not None and of_job else "input"
+        use: UseKind = (PROGRAMS[kind].use if kind is not None and of_job else None) or "input"
         session.add(
             ModelUseRow(
                 version_id=version.id,

@@ -385,9 +385,12 @@ def _check_code(
         # With what is built in, `code` holds the functions that its document names.
         has_functions = config.built_in_module is not None and code.path is not None
         if (has_file or has_functions) and code.installed is None:
+            needs = "functions" if has_functions else "entry point"
+            if config.session is not None:
+                needs = "session"
             return FieldProblem(
                 "code",
-                f"no code was uploaded for the {'functions' if has_functions else 'entry point'}",
+                f"no code was uploaded for the {needs}",
                 "submit with `muster submit`, which uploads code.path; or use "
                 "code: {installed: /folder}, or the built-in trainer",
             )

@@ -97,8 +97,9 @@ def _is_new(
     now: dt.datetime,
 ) -> bool:
     trial = session.get_one(TrialRow, trial_id)
-    if session.get_one(ExperimentRow, trial.experiment_id).config.serve is not None:
-        return False  # It waits for requests.
+    config = session.get_one(ExperimentRow, trial.experiment_id).config
+    if config.serve is not None or config.session is not None:
+        return False  # It waits for requests, or for somebody who works in it.
     running = (
         AllocationRow.trial_id == trial_id,
         AllocationRow.attempt_no == attempt_no,

@@ -95,7 +95,11 @@ def load_facts(
             *_RUNNING,
             AttemptRow.no == TrialRow.attempt_no,
             ExperimentRow.purpose.is_(None),
-            *(_CONFIG[program].as_string().is_(None) for program in PROGRAMS),
+            *(
+                _CONFIG[name].as_string().is_(None)
+                for name, program in PROGRAMS.items()
+                if program.use is not None
+            ),
         )
     ).all()
     rules = {
