@@ -26,9 +26,12 @@ from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.errors import InvalidRequest, MusterError, TooManyRequests
 from muster_server.live.watch import ListenerWatch
-from muster_server.schemas.tunnels import TunnelIn
+from muster_server.schemas.tunnels import InteractiveSessionListOut, TunnelIn
 from muster_server.services.core.callers import Caller
+from muster_server.services.experiments import sessions
 from muster_server.services.runtime import tunnels
+
+from .http.deps import By, Db
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["trials"])
@@ -84,6 +87,13 @@ class Tunnels:
             self.num_open[key] -= 1
             if not self.num_open[key]:
                 del self.num_open[key]
+
+
+@router.get("/interactive-sessions")
+def list_interactive_sessions(db: Db, by: By) -> InteractiveSessionListOut:
+    """List the sessions that have not ended: jobs in which somebody works, by ssh or in Jupyter."""
+    with db.read() as session:
+        return sessions.list_sessions(session, by)
 
 
 @router.websocket("/trials/{trial_id}/tunnels", name="open_tunnel")

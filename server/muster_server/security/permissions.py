@@ -67,6 +67,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "create_live_ticket": "self",
     "live": "view",
     "open_tunnel": "submit",
+    "list_interactive_sessions": "view",
     "list_users": "admin",
     "create_user": "admin",
     "update_user": "admin",
