@@ -31,6 +31,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from muster.wire import (
+    TAKE_TERMINAL,
     TUNNEL_KEEPALIVE_S,
     TUNNEL_MESSAGE_BYTES,
     WRONG_SERVER,
@@ -55,11 +56,6 @@ LAST_WORDS_S = 1.0
 READ_BYTES = TUNNEL_MESSAGE_BYTES // 2
 REMEMBERED_MAX = 1000
 """Number of ids of tunnels that are remembered, so that none is opened twice."""
-# Opening a terminal does not make it the controlling one; without that, Ctrl-C signals nobody.
-_TAKE_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-    "os.execvp(sys.argv[1], sys.argv[1:])"
-)
 
 
 class CannotOpen(Exception):
@@ -197,7 +193,7 @@ class _Command:
         environment = {**self._job.environment, SESSION_VARIABLE: self._tunnel.id}
         if self._has_terminal:
             environment.setdefault("TERM", "xterm-256color")
-        taking = [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL] if self._has_terminal else []
+        taking = [sys.executable, "-I", "-S", "-c", TAKE_TERMINAL] if self._has_terminal else []
         # The engine of a container passes a terminal on, which its client has to take.
         is_contained = self._job.isolation.container is not None
         try:

@@ -82,7 +82,7 @@ def imported(folder: Path) -> Iterator[tuple[str, Path]]:
         ("parts/models/muster_models", {"server", "cli"}),
         ("agent/muster_agent", {"agent", "gpu"}),
         # What server and agent share is below it, too.
-        ("trainer/muster", {"cli", "train", "serve", "s3", "agent", "otel", "mcp"}),
+        ("trainer/muster", {"cli", "train", "serve", "s3", "agent", "otel", "mcp", "sessions"}),
     ],
 )
 def test_imports_are_declared(folder: str, extras: set[str]) -> None:

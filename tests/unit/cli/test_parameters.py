@@ -18,9 +18,10 @@ from muster.cli.app import command_line
 TEXTS = ["", "0", "3", "-1", "+3", "007", "1_000", "1.5", "1e3", "9" * 12, "٣", "running", "RUNNING", "x", "a=b"]  # fmt: skip
 LOADED = {
     "annotated_doc", "anyio", "certifi", "h11", "httpcore", "httpx", "idna", "muster", "pathspec", "re2",
-    "shellingham", "tenacity", "typer", "typing_extensions",
+    "shellingham", "tenacity", "tornado", "typer", "typing_extensions",
 }  # fmt: skip
-"""Packages that a command may load before the server answers."""
+"""Packages that a command may load before the server answers. tenacity loads tornado where it is installed, as
+with Jupyter."""
 
 
 def commands(group: Any) -> Iterator[Any]:

@@ -19,6 +19,13 @@ WRONG_SERVER = 4404
 """Close code for an agent that reached another API server than the one with the user's socket; it
 dials again."""
 
+# Opening a terminal does not make it the controlling one; without that, Ctrl-C signals nobody.
+TAKE_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "os.execvp(sys.argv[1], sys.argv[1:])"
+)
+"""Python program that takes its input for its terminal and becomes the command in its arguments."""
+
 
 class TunnelChannel(IntEnum):
     """First byte of a message."""
