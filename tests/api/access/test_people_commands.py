@@ -72,14 +72,14 @@ def test_sessions_are_listed_and_ended(ok, muster, database, make_user_token):
             session, user_id=user.id, lifetime=dt.timedelta(hours=1), now=clock.now(),
             remote_addr="10.0.0.9", user_agent="Firefox/1",
         )  # fmt: skip
-    listed = ok("session", "list", "--for", "ben", as_="admin")
+    listed = ok("sign-in", "list", "--for", "ben", as_="admin")
     assert "Firefox/1" in listed
     assert "10.0.0.9" in listed
-    (one,) = json.loads(ok("session", "list", "--for", "ben", "--json", as_="admin"))
-    assert "Ended session" in ok("session", "end", one["id"], as_="admin")
-    assert "No sessions." in ok("session", "list", "--for", "ben", as_="admin")
-    assert "No sessions." in ok("session", "list")
-    assert "There is no session" in str(muster("session", "end", one["id"]).exception)
+    (one,) = json.loads(ok("sign-in", "list", "--for", "ben", "--json", as_="admin"))
+    assert "Ended session" in ok("sign-in", "end", one["id"], as_="admin")
+    assert "No sessions." in ok("sign-in", "list", "--for", "ben", as_="admin")
+    assert "No sessions." in ok("sign-in", "list")
+    assert "There is no session" in str(muster("sign-in", "end", one["id"]).exception)
 
 
 @pytest.mark.parametrize(

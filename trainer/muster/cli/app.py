@@ -43,6 +43,7 @@ COMMANDS = {
     "exec": ("tunnels", "exec_"),
     "shell": ("tunnels", "shell"),
     "port": ("tunnels", "port"),
+    "ssh-config": ("tunnels", "ssh_config"),
     "pause": ("operations", "pause"),
     "resume": ("operations", "resume"),
     "stop": ("operations", "stop"),
@@ -86,7 +87,8 @@ GROUPS = {
     "deploy": ("muster_models.cli.deployments", "app"),
     "agent": ("cluster", "agent_app"),
     "token": ("cluster", "token_app"),
-    "session": ("people", "session_app"),
+    "session": ("tunnels", "session_app"),
+    "sign-in": ("people", "sign_in_app"),
     "trace": ("muster.cli.commands.analysis.trace", "app"),
 }
 """Group of commands → its module in `commands`, and the Typer there. A name with dots is a module of

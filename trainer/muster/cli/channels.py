@@ -14,7 +14,7 @@ import shutil
 import signal
 import ssl
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -117,6 +117,27 @@ def run(trial: TrialReference, request: dict[str, Any], *, has_terminal: bool) -
         raise typer.Exit(int(end["exit_code"]))
 
 
+def ask(trial: TrialReference, argv: list[str]) -> tuple[int, bytes]:
+    """Run a command that reads no input inside a job; return its exit code and its output. Raises
+    CommandFailure."""
+    target, trial_id = _find(trial)
+
+    async def talk() -> tuple[int, bytes]:
+        output = b""
+        async with _opened(target, trial_id, {"kind": "exec", "argv": argv}) as connection:
+            async for message in connection:
+                if isinstance(message, bytes) and message[:1] == bytes((TunnelChannel.STDOUT,)):
+                    output += message[1:]
+                elif isinstance(message, bytes) and message[:1] == bytes((TunnelChannel.END,)):
+                    end = json.loads(message[1:])
+                    if end["message"]:
+                        raise CommandFailure(str(end["message"]))
+                    return int(end["exit_code"]), output
+        raise CommandFailure("The connection ended early.", exit_code=EXIT_UNREACHABLE)
+
+    return asyncio.run(talk())
+
+
 @contextlib.contextmanager
 def _raw_terminal(is_wanted: bool) -> Iterator[None]:
     """Pass every key on as it is: Ctrl-C ends what runs in the job, not this command."""
@@ -204,14 +225,54 @@ async def _send_sizes(connection: ClientConnection) -> None:
 # ---------------------------------------------------------------- ports
 
 
-def forward(trial: TrialReference, request: dict[str, Any], local: int) -> None:
-    """Forward a port of this machine until Ctrl-C. Raises CommandFailure."""
+def forward(
+    trial: TrialReference,
+    request: dict[str, Any],
+    local: int,
+    ready: Callable[[int], None] | None = None,
+) -> None:
+    """Forward a port of this machine until Ctrl-C. Raises CommandFailure.
+
+    ready: called with the port once it listens; by default, a line says so.
+    """
     target, trial_id = _find(trial)
+    if ready is None:
+
+        def ready(number: int) -> None:
+            say(f"http://127.0.0.1:{number} is port {request['port']} of the job. Ctrl-C ends it.")
+
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_forward(target, trial_id, request, local))
+        asyncio.run(_forward(target, trial_id, request, local, ready))
 
 
-async def _forward(target: Target, trial_id: int, request: dict[str, Any], local: int) -> None:
+def pass_stdio(trial: TrialReference, port: int) -> None:
+    """Connect standard input and output with a port of a job until either ends. Raises CommandFailure."""
+    target, trial_id = _find(trial)
+
+    async def talk() -> str:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        # Copies, because asyncio closes what it is given.
+        stdin, stdout = (os.fdopen(os.dup(fd), "wb" if fd else "rb", 0) for fd in (0, 1))
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdin)
+        transport, protocol = await loop.connect_write_pipe(
+            asyncio.streams.FlowControlMixin, stdout
+        )
+        writer = asyncio.StreamWriter(transport, protocol, None, loop)
+        async with _opened(target, trial_id, {"kind": "port", "port": port}) as connection:
+            return await _pass(connection, reader, writer)
+
+    if problem := asyncio.run(talk()):
+        raise CommandFailure(problem)
+
+
+async def _forward(
+    target: Target,
+    trial_id: int,
+    request: dict[str, Any],
+    local: int,
+    ready: Callable[[int], None],
+) -> None:
     """Listen on this machine until cancelled. Raises CommandFailure."""
     # One connection first: it says at once what is wrong, and is audited.
     async with _opened(target, trial_id, request) as connection:
@@ -241,8 +302,7 @@ async def _forward(target: Target, trial_id: int, request: dict[str, Any], local
             "choose another one with --local PORT, or --local 0",
         ) from None
     async with server:
-        address = server.sockets[0].getsockname()
-        say(f"http://127.0.0.1:{address[1]} is port {request['port']} of the job. Ctrl-C ends it.")
+        ready(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 user_app = CommandSet(help="Users and their roles (administrators).")
 group_app = CommandSet(help="Groups of users, to be members of projects.")
-session_app = CommandSet(help="Browsers in which you are signed in.")
+sign_in_app = CommandSet(help="Browsers in which you are signed in.")
 member_app = CommandSet(help="Members of a project.")
 
 ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Name of the project.")]
@@ -193,8 +193,8 @@ def user_reset_second_factor(name: UserArgument) -> None:
     report(said, f"{name} signs in with the password alone.")
 
 
-@session_app.command("list")
-def session_list(
+@sign_in_app.command("list")
+def sign_in_list(
     user: Annotated[
         str | None,
         typer.Option("--for", metavar="NAME", help="Of somebody else (administrators)."),
@@ -213,9 +213,9 @@ def session_list(
     print_rows(found, columns, empty="No sessions.")
 
 
-@session_app.command("end")
-def session_end(
-    session_id: Annotated[str, typer.Argument(metavar="ID", help="From `muster session list`.")],
+@sign_in_app.command("end")
+def sign_in_end(
+    session_id: Annotated[str, typer.Argument(metavar="ID", help="From `muster sign-in list`.")],
 ) -> None:
     """End a session: its browser is signed out."""
     server().delete(f"/sessions/{_quoted(session_id)}")

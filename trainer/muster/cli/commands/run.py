@@ -154,7 +154,7 @@ def run(
         parsed, slots=slots, nodes=nodes, name=name, launcher=launcher, overrides=overrides
     )
     if slot_type is None and not any(text.startswith("resources.slot_type") for text in overrides):
-        slot_type = _only_kind(pool or "default")
+        slot_type = only_kind(pool or "default")
         if slot_type == "cuda":
             say(
                 "Every slot of this pool is a GPU, and so is each that this job gets (--slot-type cuda)."
@@ -208,7 +208,7 @@ def start(
     raise typer.Exit(code_of_job)
 
 
-def _only_kind(pool: str) -> Any:
+def only_kind(pool: str) -> Any:
     """Return the kind of all slots of a pool; None where there are several kinds, or no slots yet."""
     pools = server().get("/cluster")["pools"]
     kinds = {row["slot_type"] for row in pools if row["pool"] == pool}

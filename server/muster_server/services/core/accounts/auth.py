@@ -313,7 +313,7 @@ def end_listed_session(
         raise NotFound(
             "sessions.not_found",
             f"There is no session {id!r} of yours.",
-            hint="`muster session list` shows your sessions.",
+            hint="`muster sign-in list` shows your sessions.",
         )
     user = session.get_one(UserRow, row.user_id)
     if lower_role(principal.role, user.role) != user.role:
