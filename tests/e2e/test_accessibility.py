@@ -60,6 +60,7 @@ PAGES = [
     "/queue",
     "/goodput",
     "/schedules",
+    "/sessions",
     "/nodes",
     "/nodes/{node}",
     "/nodes/add",

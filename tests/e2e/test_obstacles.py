@@ -36,6 +36,7 @@ PAGES = [
     "/queue",
     "/goodput",
     "/schedules",
+    "/sessions",
     "/nodes",
     "/nodes/1",
     "/nodes/add",

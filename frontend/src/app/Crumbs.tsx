@@ -77,6 +77,8 @@ export function Crumbs() {
     if (docTitle) crumbs.push({ label: docTitle });
   } else if (section === "schedules") {
     crumbs = [{ label: t("nav.experiments"), to: "/experiments" }, { label: t("nav.schedules") }];
+  } else if (section === "sessions") {
+    crumbs = [{ label: t("nav.experiments"), to: "/experiments" }, { label: t("nav.sessions") }];
   } else if (section === "device") {
     crumbs = [{ label: t("auth.device") }];
   } else if (

@@ -145,6 +145,12 @@ const schedulesRoute = createRoute({
   component: lazyPage(() => import("../features/schedules/Schedules"), "Schedules"),
 });
 
+const sessionsRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/sessions",
+  component: lazyPage(() => import("../features/sessions/Sessions"), "Sessions"),
+});
+
 const logsRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/logs",
@@ -287,6 +293,7 @@ const routeTree = rootRoute.addChildren([
     trialRoute,
     diagnosisRoute,
     schedulesRoute,
+    sessionsRoute,
     logsRoute,
     checkpointsRoute,
     modelsRoute,

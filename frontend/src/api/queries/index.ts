@@ -13,4 +13,5 @@ export * from "./panels";
 export * from "./notifications";
 export { PAGE } from "./pages";
 export * from "./schedules";
+export * from "./sessions";
 export * from "./trials";

@@ -20,6 +20,7 @@ import {
   IconPlus,
   IconServer2,
   IconStack2,
+  IconTerminal2,
 } from "@tabler/icons-react";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useLocation, useRouter } from "@tanstack/react-router";
@@ -70,6 +71,7 @@ function usePages(): Action[] {
     ...(role === "viewer" ? [] : [page("submit", t("nav.submit"), IconPlus, "/submit")]),
     page("queue", t("nav.queue"), IconStack2, "/queue"),
     page("schedules", t("nav.schedules"), IconCalendarTime, "/schedules"),
+    page("sessions", t("nav.sessions"), IconTerminal2, "/sessions"),
     page("nodes", t("nav.nodes"), IconServer2, "/nodes"),
     page("goodput", t("nav.goodput"), IconChartPie, "/goodput"),
     page("logs", t("nav.logs"), IconFileText, "/logs"),

@@ -30,6 +30,7 @@ export const app = {
     compare: "Compare",
     queue: "Queue",
     schedules: "Schedules",
+    sessions: "Sessions",
     logs: "Logs",
     checkpoints: "Checkpoints",
     models: "Models",

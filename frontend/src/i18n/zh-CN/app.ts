@@ -32,6 +32,7 @@ export const app: Same<typeof english> = {
     compare: "对比",
     queue: "队列",
     schedules: "定时计划",
+    sessions: "交互会话",
     logs: "日志",
     checkpoints: "检查点",
     models: "模型",

@@ -67,6 +67,9 @@ export function Experiments() {
         actions={
           <>
             <Views query={address} onOpen={openView} />
+            <LinkButton to="/sessions" variant="default">
+              {t("nav.sessions")}
+            </LinkButton>
             <LinkButton to="/schedules" variant="default">
               {t("nav.schedules")}
             </LinkButton>
