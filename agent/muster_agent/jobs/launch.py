@@ -526,7 +526,7 @@ _OWN_VARIABLES = frozenset(
         "MUSTER_ALLOCATION_ID", "MUSTER_ATTEMPT_NO", "MUSTER_CHECKPOINT_DIR",
         "MUSTER_CHECKPOINT_URL", "MUSTER_CHECKPOINT_LOCAL", "MUSTER_CONFIG_FILE",
         "MUSTER_EXPERIMENT_ID", NODE_ADDRESS_VARIABLE, "MUSTER_NODE_RANK", "MUSTER_OUTPUT_DIR", "MUSTER_PROFILES_DIR", "MUSTER_REPORT_SOCKET", "MUSTER_RESUME_FROM",
-        "MUSTER_RESUME_STEP", "MUSTER_STACKS_DIR", "MUSTER_TRIAL_ID", "MUSTER_TRIAL_NO", "MUSTER_WEIGHTS_FROM",
+        "MUSTER_RESUME_STEP", "MUSTER_SKIP_SAMPLES", "MUSTER_STACKS_DIR", "MUSTER_TRIAL_ID", "MUSTER_TRIAL_NO", "MUSTER_WEIGHTS_FROM",
         WORLD_SIZE_VARIABLE,
         "MUSTER_WORK_DIR", "MUSTER_CODE_COMMIT", "SETUPTOOLS_SCM_PRETEND_VERSION",
     }
@@ -555,6 +555,8 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
         "MUSTER_RESUME_STEP": str(
             spec.resume_step if place.resume_step is None else place.resume_step
         ),
+        # A checkpoint that only this disk has is another place.
+        "MUSTER_SKIP_SAMPLES": str(spec.skip_samples if place.resume_step is None else 0),
         "MUSTER_STACKS_DIR": f"{place.cache_dir}/stacks",
         "MUSTER_TRIAL_ID": str(spec.trial_id),
         "MUSTER_TRIAL_NO": str(spec.trial_no),

@@ -459,6 +459,8 @@ SENTENCES: Mapping[str, str] = {
     "guard.no_node": "No other node can run it.",
     "guard.goes_back": "It goes back to the checkpoint of step {step}.",
     "guard.goes_to_source": "It goes back to the checkpoint that it was forked from.",
+    "guard.skips": "It goes on {num} samples later, behind those of the steps since.",
+    "guard.skips_none": "It skips no samples: no rank has told which ones its steps have used.",
     "guard.changed": "{name} is {new} instead of {old}.",
     "guard.leaves": "It restarts without {nodes}.",
     "guard.leaves_late": "It restarts without {nodes}, where rank {rank:#} held up the others.",

@@ -172,3 +172,68 @@ def test_a_rank_that_the_others_wait_for_is_named(
     assert 0.3 < event["data"]["value"] < 1
     shown = stack.cli("guard", "try", str(experiment_id))
     assert f"Would have acted at step {event['data']['step']:,}: rank 1 has held" in shown.stdout
+
+
+SAMPLED = """
+import math, time
+import torch
+import muster
+
+run = muster.init()
+sampler = muster.sampler(range(480))
+order = torch.randperm(480, generator=torch.Generator().manual_seed(sampler.seed)).tolist()
+bad, step = order[260], 0
+if (folder := muster.resume_folder()) is not None:
+    saved = torch.load(folder / "state.pt")
+    sampler.load_state_dict(saved["sampler"])
+    step = saved["step"]
+for batch in sampler.over(torch.utils.data.DataLoader(range(480), batch_size=8, sampler=sampler)):
+    step += 1
+    time.sleep(0.1)
+    muster.log({"train/loss": math.nan if bad in batch.tolist() else 1.0 / step}, step=step)
+    if step % 10 == 0:
+        with muster.checkpoint(step=step) as folder:
+            torch.save({"sampler": sampler.state_dict(), "step": step}, folder / "state.pt")
+    if muster.should_stop():
+        break
+"""
+OWN = """
+import torch
+
+def digits():
+    x, y = torch.randn(480, 1, 8, 8), torch.arange(480) % 10
+    x[260] = torch.nan
+    return {"train": (x, y), "val": (x[:20], y[:20]), "test": (x[:20], y[:20])}
+"""
+GUARD = "guards: [{metric: train/loss, not_finite: true, action: rollback, skip_samples: true}]\n"
+SKIPPING = {
+    "script": "name: skips\nentrypoint: train.py\nlauncher: plain\n" + GUARD,
+    "trainer": "name: skips\ncode: {path: .}\ncheckpoints: {every: {steps: 5}}\n" + GUARD
+    + "trainer: {model: cnn, data: 'own:digits', epochs: 1, batch_size: 8,"
+    " options: {width: 8, inject: [{rank: 0, phase: forward, ms: 100}]}}\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SKIPPING)
+def test_a_training_goes_on_behind_the_samples_of_its_trouble(
+    stack: Stack, client: Client, tmp_path: Path, kind: str
+) -> None:
+    (tmp_path / "train.py").write_text(SAMPLED)
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "experiment.yaml").write_text(SKIPPING[kind])
+    submitted = shell(stack, "muster submit experiment.yaml", tmp_path)
+    assert submitted.returncode == 0, submitted.stderr
+    trial, events = ended(client, last_id(stack))
+    (event,) = events
+    data = event["data"]
+    num = 8 * (data["step"] - data["checkpoint_step"])
+    assert data["num_skipped"] == num > 0
+    assert [attempt["resume_step"] for attempt in trial["attempts"]] == [data["checkpoint_step"], 0]
+    seal = client.get(f"/trials/{trial['id']}/goodput")["continuation"]
+    # The trainer takes as many steps as planned, the last ones in another epoch.
+    num_used = 480 if kind == "trainer" else 480 - num
+    assert (seal["num_skipped"], seal["num_repeated"], seal["num_used"]) == (num, 0, num_used)
+    (series,) = client.get(
+        f"/trials/{trial['id']}/series", name="train/loss", rank=0, max_points=1000
+    )["series"]
+    assert all(isinstance(value, float) for value in series["last"])

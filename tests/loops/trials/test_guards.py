@@ -8,7 +8,14 @@ import signal
 import pytest
 from sqlalchemy import select
 
-from muster.wire import CheckpointRecord, MetricsRecord, SeriesPoints, WorkerRecord
+from muster.wire import (
+    CheckpointRecord,
+    MetricsRecord,
+    SampleSpan,
+    SamplesRecord,
+    SeriesPoints,
+    WorkerRecord,
+)
 from muster_server import clock
 from muster_server.db.models import TrialRow
 from muster_server.domain.guards.deciding import decide
@@ -109,6 +116,80 @@ def test_a_loss_that_is_not_finite_takes_the_trial_back(controller, running, sho
     node.send(second, values("NaN", first=3))
     controller.tick()
     assert len(fired(trial_id)) == 1  # max_times is 1
+
+
+def samples(position, *saves):
+    span = SampleSpan(
+        first_epoch=0,
+        first=0,
+        last_epoch=0,
+        last=position,
+        num_samples=1000,
+        num_ranks=1,
+        order="o",
+    )
+    return SamplesRecord(
+        local_rank=0, rank=0, spans=[span], saves=[[step, 0, at, 0, 0, 1] for step, at in saves]
+    )
+
+
+def test_a_training_skips_the_samples_of_the_steps_it_went_back(controller, running, fired, show):
+    skips = (
+        ROLLBACK.replace("x0.5}", "x0.5}, skip_samples: true, max_times: 3")
+        + "restarts: {user: 3}\n"
+    )
+    node, allocation_id, trial_id = running(skips)
+
+    def place_again():
+        controller.tick()
+        with controller.database.transaction() as session:
+            session.get_one(TrialRow, trial_id).not_before = clock.now()
+        controller.tick()
+        controller.tick()
+
+    told = samples(40, (2, 16))
+    node.send(allocation_id, told, values(1.0, 0.9, 0.8, "NaN"), saved(2))
+    controller.tick()
+    (event,) = fired(trial_id)
+    assert event["data"]["num_skipped"] == 16
+    assert event["message"].endswith(
+        "It goes on 16 samples later, behind those of the steps since."
+    )
+    leave(controller, node, allocation_id, step=4)
+    controller.tick()
+    spec = node.only().spec
+    assert (spec.resume_step, spec.skip_samples) == (2, 16)
+    # It dies before it has saved anything, and skips the same samples again.
+    node.exit(start(controller, node, WORKER), "user_error")
+    place_again()
+    assert (node.only().spec.resume_step, node.only().spec.skip_samples) == (2, 16)
+    # Trouble again: what was skipped stays so.
+    second = start(controller, node, WORKER)
+    node.send(second, values(0.8, "NaN", first=3))
+    controller.tick()
+    assert fired(trial_id)[0]["data"]["num_skipped"] == 16
+    leave(controller, node, second, step=4)
+    controller.tick()
+    assert (node.only().spec.resume_step, node.only().spec.skip_samples) == (2, 32)
+    # A checkpoint that was saved since has its place behind them.
+    third = start(controller, node, WORKER)
+    node.send(third, values(0.5, first=3), saved(3))
+    node.exit(third, "user_error")
+    place_again()
+    assert (node.only().spec.resume_step, node.only().spec.skip_samples) == (3, 0)
+
+
+def test_without_a_word_of_samples_none_are_skipped(controller, running, fired):
+    skips = ROLLBACK.replace("{lr: x0.5}", "{lr: x0.5}, skip_samples: true")
+    node, allocation_id, trial_id = running(skips)
+    node.send(allocation_id, values(1.0, 0.9, 0.8, "NaN"), saved(2))
+    controller.tick()
+    (event,) = fired(trial_id)
+    assert event["data"]["num_skipped"] == 0
+    assert "It skips no samples" in event["message"]
+    leave(controller, node, allocation_id, step=4)
+    controller.tick()
+    assert (node.only().spec.resume_step, node.only().spec.skip_samples) == (2, 0)
 
 
 def test_later_attempts_do_not_start_from_what_a_guard_went_back_from(controller, running, show):

@@ -16,6 +16,7 @@ from muster.sdk.samples import SampleLog
 from muster_server.domain.checkpoints.continuation import (
     AttemptSamples,
     largest_difference,
+    samples_after,
     trace,
     verdict,
 )
@@ -195,6 +196,32 @@ def test_what_a_script_does_wrong_is_said(second, kind, num, sentence):
     assert found.is_proven == (kind is None)
     if kind not in (None, "doubt"):
         assert found.num[kind] == num
+
+
+@pytest.mark.parametrize(
+    ("attempts", "step", "num"),
+    [
+        ([FIRST], 10, 120),  # The five steps after it used 60.
+        ([FIRST], 15, 120),  # The five steps before it did.
+        ([attempt(1, told(spans=[(0, 0, 0, 90)], saves=[(10, 0, 80)]))], 10, 80),
+        ([FIRST, attempt(2, told(spans=[(1, 40, 1, 60)]), resume_step=15)], 15, 120),
+        (
+            [
+                FIRST,
+                attempt(2, told(spans=[(1, 40, 1, 90)], saves=[(20, 1, 60)]), resume_step=15),
+            ],
+            20,
+            40,
+        ),
+        # What is next to the checkpoint is not known: the newest that is.
+        ([FIRST, attempt(2, told(spans=[(1, 80, 1, 90)]), resume_step=17)], 17, 120),
+        ([attempt(1, told(spans=[(0, 0, 0, 60)]))], 10, None),
+        ([attempt(1, told(spans=[]))], 10, None),
+        ([], 10, None),
+    ],
+)
+def test_how_many_samples_the_steps_after_a_checkpoint_have_used(attempts, step, num):
+    assert samples_after(attempts, step, num_steps=10) == num
 
 
 def test_a_fresh_start_forgets_what_was_before():

@@ -95,6 +95,10 @@ class GuardSection:
     )
     """For `rollback`: hyperparameters to change (`{lr: x0.5}`). A factor, or a new value. Names within
     sections have dots: `optimizer.lr`."""
+    skip_samples: bool = False
+    """For `rollback`: go on behind the samples that the steps since the checkpoint have used, in the built-in
+    trainer and in scripts with `muster.sampler`. How many those are follows from what the ranks have told of
+    their samples; where that is not enough, none are skipped, and the events say so."""
     otherwise: Literal["notify", "stop", "checkpoint_and_stop"] = "notify"
     """What to do when the action is impossible: no checkpoint is from before the trouble, or no other
     node could run the trial."""

@@ -48,6 +48,8 @@ class Surroundings:
     resume_from: str = ""
     """Path or URL of a checkpoint."""
     resume_step: int = 0
+    skip_samples: int = 0
+    """Samples after the place of that checkpoint that are not used, counted over all ranks."""
     weights_from: str = ""
 
 
@@ -114,6 +116,7 @@ def surroundings() -> Surroundings:
         output_dir=env.get("MUSTER_OUTPUT_DIR", ""),
         resume_from=env.get("MUSTER_RESUME_FROM", ""),
         resume_step=_int(env, "MUSTER_RESUME_STEP", 0),
+        skip_samples=_int(env, "MUSTER_SKIP_SAMPLES", 0),
         weights_from=env.get("MUSTER_WEIGHTS_FROM", ""),
     )
 

@@ -69,6 +69,7 @@ class ResumableSampler(Sampler[int]):
         self._is_followed = False
         """Whether `over` has been used; without it nobody knows how far the loader has read ahead."""
         self._has_dealt = False
+        self._num_skipped = run.reporter.around.skip_samples
         self._log = run.reporter.samples
 
     def set_epoch(self, epoch: int) -> None:
@@ -151,12 +152,15 @@ class ResumableSampler(Sampler[int]):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a checkpoint was saved, in its order of samples. Raises ValueError where that was
-        of a data set of another size, or shuffled otherwise."""
+        """Go on where a checkpoint was saved, in its order of samples; behind the samples that a guard has
+        the training skip, if it goes on from the checkpoint that the guard chose. Raises ValueError where the
+        checkpoint was of a data set of another size, or shuffled otherwise."""
         for name, mine in (("num_samples", self.num_samples), ("shuffle", self.shuffle)):
             if state[name] != mine:
                 raise ValueError(f"{name}: the checkpoint has {state[name]}, this sampler {mine}")
-        self.epoch, self._position = int(state["epoch"]), int(state["position"])
+        position = int(state["position"]) + self._num_skipped
+        self.epoch = int(state["epoch"]) + position // self.num_samples
+        self._position = position % self.num_samples
         self.seed = int(state["seed"])
 
     def _order(self) -> list[int]:

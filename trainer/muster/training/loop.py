@@ -244,8 +244,7 @@ class _SampleCount:
     """Tells Muster which samples each step has used: that follows from its number."""
 
     log: SampleLog
-    steps_per_epoch: int
-    global_batch: int
+    training: state.TrainState
     num_left_out: int
     """Samples of an epoch that make no whole batch."""
 
@@ -259,29 +258,24 @@ class _SampleCount:
         used = training.steps_per_epoch * training.global_batch
         count = cls(
             job.run.reporter.samples,
-            training.steps_per_epoch,
-            training.global_batch,
+            training,
             job.task.num_samples - used,
         )
-        count.log.place_of_step = count.place
-        epoch, position = count.place(training.step)
+        count.log.place_of_step = training.place
+        epoch, position = training.place(training.step)
         count.log.begin(
             epoch,
             position,
             num_samples=used,
             num_ranks=strategy.data_world_size,
-            order=f"seed {job.config.seed} in batches of {count.global_batch}",
+            order=f"seed {job.config.seed} in batches of {training.global_batch}",
         )
         return count
 
-    def place(self, step: int) -> tuple[int, int]:
-        """Return the epoch and the position in it after `step`."""
-        epoch, num = divmod(step, self.steps_per_epoch)
-        return epoch, num * self.global_batch
-
     def stepped(self, step: int) -> None:
-        self.log.reach(*self.place(step))
-        if step % self.steps_per_epoch == 0:
+        epoch, position = self.training.place(step)
+        self.log.reach(epoch, position)
+        if position == 0:
             self.log.end_epoch(num_left_out=self.num_left_out)
 
 
@@ -392,7 +386,11 @@ def _batches(
         return itertools.repeat(first, num_steps - training.step)
 
     def fetch(step: int) -> tuple[Tensor, Tensor]:
-        batch = task.batch(step, rank=strategy.data_rank, world_size=strategy.data_world_size)
+        batch = task.batch(
+            step + training.num_skipped,
+            rank=strategy.data_rank,
+            world_size=strategy.data_world_size,
+        )
         _delay(config, place.rank, "data_wait")
         return batch
 

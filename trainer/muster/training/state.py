@@ -45,6 +45,8 @@ class TrainState:
     """What was concluded from the validations so far."""
     step: int = 0
     """Optimizer steps done."""
+    num_skipped: int = 0
+    """Steps' worth of samples that were skipped: step n uses those of step n + num_skipped."""
     global_batch: int = 0
     steps_per_epoch: int = 1
     seed: int = 0
@@ -58,6 +60,11 @@ class TrainState:
     @property
     def epoch(self) -> float:
         return self.step / self.steps_per_epoch
+
+    def place(self, step: int) -> tuple[int, int]:
+        """Return the epoch of the data and the position in it after `step`, in samples."""
+        epoch, num = divmod(step + self.num_skipped, self.steps_per_epoch)
+        return epoch, num * self.global_batch
 
     @property
     def seconds(self) -> float:
@@ -98,8 +105,9 @@ def save(
         "step": state.step,
         "epoch": state.epoch,
         "position": {
-            "samples_in_epoch": state.step % state.steps_per_epoch * state.global_batch,
+            "samples_in_epoch": state.place(state.step)[1],
             "global_batch": state.global_batch,
+            "num_skipped": state.num_skipped,
         },
         "watch": state.watch.state(),
         "trained_s": state.seconds,
@@ -155,6 +163,9 @@ def restore(run: Run, saved: Saved, state: TrainState) -> None:
     _keep_settings(state, training.get("settings"))
     state.watch.load(training["watch"])
     state.step = int(training["step"])
+    state.num_skipped = int(training["position"].get("num_skipped", 0))
+    if state.step == run.resume_step:  # and not another one, because that was damaged
+        state.num_skipped += -(-run.reporter.around.skip_samples // state.global_batch)
     state.trained_s = float(training.get("trained_s", 0.0))
     if training["world_size"] == run.info.world_size:
         torch.set_rng_state(saved.read(f"{RNG}{run.info.rank}"))

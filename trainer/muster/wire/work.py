@@ -73,6 +73,8 @@ class AllocationSpec:
     on_disconnect: Literal["continue", "stop"]
     log_limit_bytes: int
     """Limit in bytes per worker and stream; past it the log is cut with a marker."""
+    skip_samples: int = 0
+    """Samples after that checkpoint's place that are not used, counted over all ranks."""
     weights_from: str | None = None
     """Checkpoint of which only the model's weights are used: its path, or its URL."""
     checkpoint_url: str = ""

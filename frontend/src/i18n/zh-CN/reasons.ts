@@ -301,6 +301,8 @@ export const parts: Readonly<Record<string, string>> = {
   "guard.no_node": "没有其他节点能运行它",
   "guard.goes_back": "回到第 {{step}} 步的检查点",
   "guard.goes_to_source": "回到它派生自的检查点",
+  "guard.skips": "跳过其后各步用过的 {{num}} 个样本继续",
+  "guard.skips_none": "不跳过样本：没有任何 rank 报告各步用了哪些样本",
   "guard.changed": "{{name}} 由 {{old}} 改为 {{new}}",
   "guard.leaves": "避开 {{nodes}} 重新启动",
   "guard.leaves_late": "避开 {{nodes}} 重新启动（那里的 rank {{rank}} 拖慢了其他 rank）",

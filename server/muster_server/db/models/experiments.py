@@ -183,6 +183,8 @@ class TrialRow(Base):
     """Attempt in which a guard took it back to an earlier checkpoint; 0: none has. Nothing starts from
     a checkpoint of this attempt or an earlier one that is newer than `rolled_back_step`."""
     rolled_back_step: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    skipped_samples: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    """Samples behind the place of that step's checkpoint that are not used."""
     step: Mapped[int] = mapped_column(BigInteger, default=0)
     epoch: Mapped[float | None]
     progress_at: Mapped[dt.datetime | None]

@@ -3,6 +3,7 @@ attempt, and where its checkpoints were saved."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -132,6 +133,30 @@ def trace(attempts: Sequence[AttemptSamples], *, is_complete: bool) -> Continuat
         num_padded=sum(padded for padded, _ in evened),
         num_left_out=sum(left_out for _, left_out in evened),
     )
+
+
+def samples_after(attempts: Sequence[AttemptSamples], step: int, *, num_steps: int) -> int | None:
+    """Return how many samples these steps after a checkpoint have used, over all ranks; None where what was
+    told does not say.
+
+    Steps are taken to use equally many: as many as those next to the checkpoint for which both ends are known.
+    """
+    pairs: list[tuple[bool, int, int]] = []
+    for attempt in attempts:
+        told = next((record for record in attempt.records if record.spans), None)
+        if told is None:
+            continue
+        ends = [(attempt.resume_step, told.spans[0].begin)]
+        ends += [(s, e * told.spans[0].num_samples + p) for s, e, p, *_ in told.saves]
+        pairs += [
+            (step in (first, last), later - sooner, last - first)
+            for (first, sooner), (last, later) in itertools.pairwise(ends)
+            if last > first and later > sooner
+        ]
+    if not pairs:
+        return None
+    _, num, of_steps = max(reversed(pairs), key=lambda pair: pair[0])
+    return round(num * num_steps / of_steps)
 
 
 def _reference(attempt: AttemptSamples) -> SamplesRecord:

@@ -22,6 +22,8 @@ def explain(guard: GuardSection) -> str:
         does = "restart the trial from the newest checkpoint from before the trouble"
         if guard.set_:
             does += f" with {' and '.join(_change(*item) for item in guard.set_.items())}"
+        if guard.skip_samples:
+            does += ", behind the samples of the steps since"
     else:
         does = _ACTIONS[guard.action]
     times = {1: "once", 2: "twice"}.get(guard.max_times, f"{guard.max_times} times")

@@ -41,6 +41,11 @@ def record(session: Session, allocation: ReportingAllocation, reported: wire.Sam
 
 def load(session: Session, trial: TrialRow) -> Continuation | None:
     """Return which samples the present state of a trial has used; None if none of its ranks tells."""
+    return trace(read(session, trial), is_complete=trial.state is TrialState.COMPLETED)
+
+
+def read(session: Session, trial: TrialRow) -> list[AttemptSamples]:
+    """Return what the ranks of a trial have told of their samples, by attempt."""
     rows = session.execute(
         select(
             WorkerRow.attempt_no, AttemptRow.resume_step, AttemptRow.world_size, WorkerRow.samples
@@ -66,7 +71,7 @@ def load(session: Session, trial: TrialRow) -> Continuation | None:
                 records=told,
             )
         )
-    return trace(attempts, is_complete=trial.state is TrialState.COMPLETED)
+    return attempts
 
 
 def continuation_out(

@@ -65,6 +65,10 @@ def check_guards(
         yield from _condition(guard, path)
         if guard.set_ and guard.action != "rollback":
             yield _no_effect(f"{path}.set", f"action: {guard.action}", "use action: rollback")
+        if guard.skip_samples and guard.action != "rollback":
+            yield _no_effect(
+                f"{path}.skip_samples", f"action: {guard.action}", "use action: rollback"
+            )
         if guard.otherwise != "notify" and guard.action not in ("rollback", "restart_elsewhere"):
             yield _no_effect(f"{path}.otherwise", f"action: {guard.action}", "leave it out")
         if hparams is None:

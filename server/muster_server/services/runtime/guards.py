@@ -26,6 +26,7 @@ from muster_server.db.models import (
     WorkerRow,
 )
 from muster_server.db.queries.metrics import SeriesRecord, chunked, find_series, insert_or_ignore
+from muster_server.domain.checkpoints.continuation import samples_after
 from muster_server.domain.guards.changes import change
 from muster_server.domain.guards.deciding import GuardDecision, TrialGuards
 from muster_server.domain.guards.judging import (
@@ -54,7 +55,7 @@ from muster_server.domain.states import (
     YieldKind,
 )
 
-from ..checkpoints import lookup
+from ..checkpoints import continuation, lookup
 from ..core.events import add_event
 from ..core.writes import Outdated, require_one
 from ..metrics import loading
@@ -433,6 +434,13 @@ def _roll_back(
     if changed:
         values["hparams"] = hparams
         values["hparams_before"] = trial.hparams_before or trial.hparams
+    num_skipped = 0
+    if guard.skip_samples and own is not None:
+        told = continuation.read(session, trial)
+        num_skipped = samples_after(told, own.step, num_steps=firing.step - own.step) or 0
+    # Going back there once more, it has skipped some already.
+    again = own is not None and trial.rolled_back_attempt and own.step == trial.rolled_back_step
+    values["skipped_samples"] = num_skipped + (trial.skipped_samples if again else 0)
     _end_attempt(session, trial, reason, now)
     _change(session, trial, **values)
     back = Message("guard.goes_back", step=own.step) if own else Message("guard.goes_to_source")
@@ -440,8 +448,13 @@ def _roll_back(
         Message("guard.changed", name=name, new=f"{new}", old=f"{old}")
         for name, (old, new) in changed.items()
     )
+    says = [back, *new_values]
     data = {"checkpoint_step": own.step if own else None, "changed": changed}
-    return _Effect((back, *new_values), ends_attempt=True, data=data)
+    if guard.skip_samples and own is not None:
+        skips = Message("guard.skips", num=num_skipped) if num_skipped else None
+        says.append(skips or Message("guard.skips_none"))
+        data["num_skipped"] = num_skipped
+    return _Effect(tuple(says), ends_attempt=True, data=data)
 
 
 def _restart_elsewhere(

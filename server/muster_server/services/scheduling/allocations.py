@@ -56,6 +56,8 @@ class PlacedTrial(StartingTrial):
     attempt_no: int
     hparams: dict[str, Any]
     seed: int
+    rolled_back_step: int
+    skipped_samples: int
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,9 @@ def build_spec(
         checkpoint_url=url_of(config, cluster_id, trial_folder(experiment.id, trial.no)),
         resume_from=start.path if start is not None and resumes else None,
         resume_step=start.step if start is not None else 0,
+        skip_samples=trial.skipped_samples
+        if start is not None and resumes and start.step == trial.rolled_back_step
+        else 0,
         weights_from=start.path if start is not None and not resumes else None,
         stop_grace_s=config.stop_grace_s,
         on_disconnect=config.on_disconnect,
