@@ -380,6 +380,7 @@ def test_worker_environment(make_spec: Any) -> None:
         "MUSTER_REPORT_SOCKET": "/tmp/s/report",
         "MUSTER_RESUME_FROM": "",
         "MUSTER_RESUME_STEP": "0",
+        "MUSTER_SKIP_SAMPLES": "0",
         "MUSTER_OUTPUT_DIR": "/w/files/muster-outputs",
         "MUSTER_PROFILES_DIR": "/a/cache/profiles",
         "MUSTER_STACKS_DIR": "/a/cache/stacks",
