@@ -20,8 +20,8 @@ LOADED = {
     "annotated_doc", "anyio", "certifi", "h11", "httpcore", "httpx", "idna", "muster", "pathspec", "re2",
     "shellingham", "tenacity", "tornado", "typer", "typing_extensions",
 }  # fmt: skip
-"""Packages that a command may load before the server answers. tenacity loads tornado where it is installed, as
-with Jupyter."""
+"""Packages that a command may load before the server answers: tenacity once it does not, and with it tornado, where
+that is installed."""
 
 
 def commands(group: Any) -> Iterator[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import ssl
 import uuid
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 import httpx
-import tenacity
 
 from muster import __version__
 from muster.launch import traces
@@ -22,6 +22,8 @@ from .errors import ClientError, NotConfigured, Refused, Unreachable, refused_by
 from .target import Target, find_target
 
 if TYPE_CHECKING:
+    import tenacity
+
     from muster.code.bundle import Bundle
 
 RETRY_FOR_S = 15.0
@@ -44,6 +46,8 @@ class _Retryable(Exception):
 
 def _wait(state: tenacity.RetryCallState) -> float:
     """Return the seconds that the server asked for, else 0.2 s doubling up to 3 s with jitter."""
+    import tenacity
+
     raised = state.outcome.exception() if state.outcome else None
     if isinstance(raised, _Retryable) and raised.wait_s is not None:
         return min(raised.wait_s, 10.0)
@@ -169,6 +173,23 @@ class Connection:
                 raise _Retryable(refused, _retry_after_s(reply))
             raise refused
 
+        try:
+            return once()
+        except _Retryable as error:
+            return self._again(once, error)
+
+    def _again(self, once: Callable[[], httpx.Response], first: _Retryable) -> httpx.Response:
+        """Repeat a call that has failed, as long as that is worth a try."""
+        # Not before it is needed: where tornado is installed, as with Jupyter, it loads that as well.
+        import tenacity
+
+        tries = itertools.chain([first], itertools.repeat(None))
+
+        def again() -> httpx.Response:
+            if (failed := next(tries)) is not None:
+                raise failed
+            return once()
+
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(_Retryable),
             stop=tenacity.stop_after_delay(self._retry_for_s),
@@ -177,7 +198,7 @@ class Connection:
             reraise=True,
         )
         try:
-            return retrying(once)
+            return retrying(again)
         except _Retryable as last:
             raise last.error from None
 
