@@ -209,3 +209,26 @@ def test_what_projects_may_hold_and_how_long_slots_are_free(database, controller
     assert seen.projects[0].quotas == {("default", "cpu"): 3}
     assert all(slot.free_since is not None for slot in seen.nodes[0].slots)
     assert seen.running == ()
+
+
+def test_an_attempt_is_not_preempted_before_it_has_run_as_long_as_it_asked_for(
+    controller, agent, submit, show, database
+):
+    node = agent(slots=1)
+    submit(slots=1, min_runtime="30m", priority=20)
+    controller.tick()
+    start(controller, node)
+    submit(slots=1, priority=80)
+    controller.tick()
+    (first,) = snapshot(database, in_s=29 * 60).running
+    assert not first.preemptible
+    assert [a.yield_kind for a in attempts(database)] == [None]
+    (first,) = snapshot(database, in_s=31 * 60).running
+    assert first.preemptible
+    with database.transaction() as session:
+        earlier = clock.now() - dt.timedelta(minutes=31)
+        session.execute(update(AttemptRow).values(started_at=earlier))
+    controller.tick()
+    assert [a.yield_kind for a in attempts(database)] == ["preempt"]
+    (event,) = show("/trials/1/events?type=attempt.preempted")["items"]
+    assert "trial 1 of experiment 2 has priority 80" in event["message"]

@@ -129,6 +129,24 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             "only a URL is downloaded",
             "{train: /shared/imagenet}",
         ),
+        (
+            BASE + "resources: {min_runtime: soon}",
+            "resources.min_runtime",
+            "is no length of time up to 7 days",
+            "90min",
+        ),
+        (
+            BASE + "resources: {min_runtime: 8d}",
+            "resources.min_runtime",
+            "is no length of time up to 7 days",
+            "90min",
+        ),
+        (
+            BASE + "resources: {min_runtime: 30m, preemptible: false}",
+            "resources.min_runtime",
+            "has no effect",
+            "leave it out",
+        ),
         (BASE + "data: {train: {}}", "data.train", "one of the three", "folder"),
         (
             BASE + "data: {train: {command: x, url: 's3://b/a'}}",

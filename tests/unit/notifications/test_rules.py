@@ -42,6 +42,8 @@ NOW = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
         ("search.finished", None, "search.finished"),
         ("experiment.new_best", None, "experiment.new_best"),
         ("trial.stuck", {}, "trial.stuck"),
+        ("attempt.preempted", {"kind": "preempt"}, "trial.preempted"),
+        ("attempt.yield", {"kind": "drain"}, None),
         ("budget.alert", {}, "budget.reached"),
         ("budget.exhausted", {}, "budget.reached"),
         ("checkpoint.damaged", None, "checkpoint.damaged"),
@@ -65,6 +67,7 @@ def test_every_kind_that_a_rule_can_name_is_made_by_some_event():
             kind_of(event, None)
             for event in (
                 "trial.stuck",
+                "attempt.preempted",
                 "guard.fired",
                 "waste.noticed",
                 "search.finished",

@@ -122,6 +122,9 @@ class ResourcesSection:
     preemptible: bool = True
     """Whether it may be asked to save a checkpoint and give up its slots to a trial of higher
     priority. It goes on later, and no restart is charged."""
+    min_runtime: Annotated[str, Bounds(min_length=1, max_length=32)] | None = None
+    """Time from the start of its workers for which an attempt is not preempted (`30m`, at most 7 days).
+    Default: none, so that it may be preempted as soon as it runs."""
     labels: Annotated[dict[LabelKey, LabelValue], Bounds(max_length=MAX_NODE_LABELS)] = field(
         default_factory=dict
     )

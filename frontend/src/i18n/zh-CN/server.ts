@@ -353,6 +353,7 @@ export const events: Readonly<Record<string, string>> = {
   "attempt.state": "尝试状态变化",
   "attempt.warning": "尝试警告",
   "attempt.yield": "要求让出槽位",
+  "attempt.preempted": "被抢占",
   "budget.alert": "预算提醒",
   "budget.exhausted": "预算用完",
   "checkpoint.export_failed": "检查点导出失败",

@@ -12,6 +12,7 @@ from muster_server.domain.states import TERMINAL_EXPERIMENT, NodeState, TrialSta
 RuleKind = Literal[
     "trial.failed",
     "trial.stuck",
+    "trial.preempted",
     "guard.fired",
     "waste.noticed",
     "experiment.ended",
@@ -61,6 +62,11 @@ EVENTS: Mapping[RuleKind, NotifiedEvent] = {
         title=LocalizedText("Trial stuck", "试验停滞"),
         when="a trial has made no progress for `MUSTER_STUCK_AFTER_S`",
         event_types=("trial.stuck",),
+    ),
+    "trial.preempted": NotifiedEvent(
+        title=LocalizedText("Trial preempted", "试验被抢占"),
+        when="a trial gives up its slots to one of higher priority; the message names it",
+        event_types=("attempt.preempted",),
     ),
     "guard.fired": NotifiedEvent(
         title=LocalizedText("Guard acted", "守护规则已触发"),

@@ -19,6 +19,7 @@ from muster.document.running import (
     is_requirements_file,
 )
 from muster.document.searching import UNITS
+from muster.durations import duration_s
 from muster.launch.variables import is_replaced, not_replaced
 from muster.log_values import BadLogPattern, LogPattern
 from muster_server.domain.durations import (
@@ -208,6 +209,7 @@ def _resources(document: ExperimentConfig) -> Iterator[FieldProblem]:
                 "leave max_nodes out",
             )
     yield from _elastic(resources)
+    yield from _min_runtime(resources)
     yield from _where(resources)
 
 
@@ -257,6 +259,28 @@ def _elastic(resources: ResourcesSection) -> Iterator[FieldProblem]:
             "resources.min_slots",
             f"is {least}, but resources.nodes asks for {resources.nodes} nodes with a slot each",
             f"use at least {resources.nodes}, or max_nodes instead of nodes",
+        )
+
+
+MIN_RUNTIME_MAX_S = 7 * 86_400.0
+"""Seconds for which an attempt may be kept from being preempted."""
+
+
+def _min_runtime(resources: ResourcesSection) -> Iterator[FieldProblem]:
+    if resources.min_runtime is None:
+        return
+    seconds = duration_s(resources.min_runtime)
+    if seconds is None or not 0 < seconds <= MIN_RUNTIME_MAX_S:
+        yield FieldProblem(
+            "resources.min_runtime",
+            f"{resources.min_runtime!r} is no length of time up to {MIN_RUNTIME_MAX_S / 86_400:g} days",
+            DURATION_EXAMPLES,
+        )
+    elif not resources.preemptible:
+        yield FieldProblem(
+            "resources.min_runtime",
+            Message("field.no_effect", other="resources.preemptible: false"),
+            "leave it out",
         )
 
 

@@ -58,7 +58,7 @@ def ask_to_yield(
     trial = session.get_one(TrialRow, attempt.trial_id)
     add_event(
         session,
-        "attempt.yield",
+        "attempt.preempted" if kind is YieldKind.PREEMPT else "attempt.yield",
         f"Attempt {attempt.no} was asked to save a checkpoint and give up its slots: {reason}.",
         now=now,
         experiment_id=trial.experiment_id,

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import select
 
 from muster.document.experiment import ExperimentConfig
+from muster.durations import duration_s
 from muster_server.db.models import NodeRow, PilotRow, PoolRow
 from muster_server.domain.lifecycle.avoidance import avoiding, from_plain
 from muster_server.domain.nodes.availability import is_blocked_by
@@ -44,6 +45,8 @@ class Wish:
 
     request: Request
     preemptible: bool
+    min_runtime_s: float
+    """Seconds from the start of its workers for which an attempt is not preempted."""
     num_steps: int | None
     num_epochs: float | None
     stop_grace_s: float
@@ -57,6 +60,7 @@ class Wish:
                 request_of(config.resources, config.environment), grace_s=config.stop_grace_s
             ),
             preemptible=config.resources.preemptible,
+            min_runtime_s=duration_s(config.resources.min_runtime or "0s") or 0.0,
             num_steps=num_steps,
             num_epochs=num_epochs,
             stop_grace_s=config.stop_grace_s,
@@ -215,6 +219,10 @@ def running_trial(
         if end is not None and progress.reported_at is not None:
             # From then on it is overdue, or may have been silent for too long.
             until = min(end, progress.reported_at + dt.timedelta(seconds=STALE_S))
+    started_at = row.started_at or row.created_at
+    kept_until = started_at + dt.timedelta(seconds=wish.min_runtime_s)
+    if now < kept_until:
+        until = min(until, kept_until)
     trial = RunningTrial(
         trial_id=row.trial_id,
         trial_no=row.trial_no,
@@ -224,9 +232,11 @@ def running_trial(
         priority=row.priority,
         request=wish.request,
         shares=shares,
-        started_at=row.started_at or row.created_at,
+        started_at=started_at,
         # Nearly done: it is let finish.
-        preemptible=wish.preemptible and row.state != AttemptState.WINDING_DOWN,
+        preemptible=wish.preemptible
+        and now >= kept_until
+        and row.state != AttemptState.WINDING_DOWN,
         queue_no=row.queue_no,
         expected_end_at=end,
         last_checkpoint_at=row.checkpoint_at,
