@@ -623,7 +623,7 @@ def test_every_experiment_shows_a_metric_in_lists(member_client, database):
     assert headlines() == (None, None)
     ids: dict[int, int] = {}
     with database.transaction() as session:
-        for trial in session.scalars(select(TrialRow)):
+        for trial in session.scalars(select(TrialRow).order_by(TrialRow.id)):
             ids.setdefault(trial.experiment_id, trial.id)
             trial.summary = {
                 name: {"last": v[-1], "min": min(v), "max": max(v), "count": 3, "step": 30}
