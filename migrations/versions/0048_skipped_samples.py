@@ -18,5 +18,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    with op.batch_alter_table("trials") as batch:
-        batch.drop_column("skipped_samples")
+    op.drop_column("trials", "skipped_samples")
