@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from muster import wire
 from muster_agent.jobs.exits import ExitEvidence, WorkerEnd, classify_exit
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions, ShimState
+from muster_agent.records.masking import Mask
 from muster_agent.records.spool import RecordWriter
 from muster_agent.shim.control import Commands
 from muster_agent.shim.failures import PrepareFailed
@@ -75,6 +76,7 @@ class SimulatedShim(Shim):
         self.folder = folder
         self.spec = spec
         self.options = options
+        self.mask = Mask()
         self.boot = computer.num_boots
         self.task: asyncio.Task[None] | None = None
         self.is_alive = True
