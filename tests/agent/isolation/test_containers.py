@@ -42,9 +42,16 @@ from support.nodes.wheels import make_wheel
 WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 
 
-def containers_of(engine: Engine, allocation_id: str) -> list[str]:
-    label = f"label={ALLOCATION_LABEL}={allocation_id}"
-    return call(engine, "ps", "--all", "--quiet", "--filter", label).split()
+def containers_of(engine: Engine, allocation_id: str, owner: str) -> list[str]:
+    """Containers of an allocation; another run on this machine may have one of the same number."""
+    labels = (f"{ALLOCATION_LABEL}={allocation_id}", f"{OWNER_LABEL}={owner}")
+    filters = [word for label in labels for word in ("--filter", f"label={label}")]
+    return call(engine, "ps", "--all", "--quiet", *filters).split()
+
+
+def owner_of(shim: Any) -> str:
+    owner: str = shim.folder.owner.partition("@")[0]
+    return owner
 
 
 Start = Callable[..., Any]
@@ -111,7 +118,9 @@ def test_ranks_in_a_container_run_to_success_report_and_leave_nothing(
     (written,) = (tmp_path / "home" / "work").rglob("written")
     assert written.stat().st_uid == os.getuid()
     assert len(shim.of(wire.MetricsRecord)) == 2
-    wait_for(lambda: not containers_of(engine, "a1"), what="its container is removed")
+    wait_for(
+        lambda: not containers_of(engine, "a1", owner_of(shim)), what="its container is removed"
+    )
 
 
 @pytest.mark.parametrize("code", [7, 125, 126, 127])
@@ -147,15 +156,15 @@ def test_nothing_survives_the_death_of_what_runs_a_container(
 ) -> None:
     shim = run(WAIT)
     shim.wait_state("RUNNING")
-    assert len(containers_of(engine, "a1")) == 1
+    assert len(containers_of(engine, "a1", owner_of(shim))) == 1
     if victim == "shim":
         shim.process.kill()
         shim.process.wait()
         assert shim.folder.processes()  # The container goes on without it.
-        owner = shim.folder.owner.partition("@")[0]
+        owner = owner_of(shim)
         assert upkeep.remove_orphans(engine, owner="another", is_kept=lambda _: False) == []
         assert upkeep.remove_orphans(engine, owner=owner, is_kept=lambda id: id == "a1") == []
-        assert len(containers_of(engine, "a1")) == 1
+        assert len(containers_of(engine, "a1", owner_of(shim))) == 1
         assert upkeep.remove_orphans(engine, owner=owner, is_kept=lambda _: False) == ["a1"]
     else:
         found = relatives(name_of(shim))[victim]
@@ -166,7 +175,9 @@ def test_nothing_survives_the_death_of_what_runs_a_container(
         info = shim.wait_exit()
         assert info.cause == "launcher_failed", info
     wait_for(lambda: not shim.folder.processes(), what="nothing is left")
-    wait_for(lambda: not containers_of(engine, "a1"), what="its container is removed")
+    wait_for(
+        lambda: not containers_of(engine, "a1", owner_of(shim)), what="its container is removed"
+    )
 
 
 def test_secrets_reach_the_job_and_no_command_line_and_not_the_engine(
@@ -324,7 +335,7 @@ def test_removals_at_the_same_moment_leave_no_container(engine: Engine, tmp_path
         one = partial(upkeep.remove, engine, owner=owner)
         removed = list(pool.map(lambda id: one(allocation_id=id), ids))
     assert removed == [True] * len(ids)
-    assert [containers_of(engine, id) for id in ids] == [[]] * len(ids)
+    assert [containers_of(engine, id, owner) for id in ids] == [[]] * len(ids)
     assert upkeep.remove_orphans(engine, owner=owner, is_kept=lambda _: False) == []
 
 
