@@ -81,10 +81,10 @@ waits leaves a part of two processors, and what computes takes that. Two of them
 tests fail that watch a clock."""
 NUM_WORKERS = min(4, os.cpu_count() or 1)
 NUM_WAITING_WORKERS = min(6, NUM_WORKERS + 2)
-"""Of the areas that wait more than they compute: three of them left almost half of two processors to others, and
-all of it when nothing else was left to run."""
+"""Number of pytest workers in the areas that wait more than they compute. Three left almost half of two
+processors idle when nothing else was left to run."""
 NUM_BROWSER_WORKERS = min(6, NUM_WORKERS + 1)
-"""Of the browser tests, which wait most: three of them used less than one of two processors."""
+"""Number of pytest workers in the browser tests, which wait most. Three used less than one of two processors."""
 
 
 @dataclass

@@ -52,7 +52,7 @@ class InteractiveSessionOut(Output):
     kind: SessionKind
     project: str
     owner: str | None
-    """Who may enter it, beside administrators; null for an account that was removed."""
+    """User who may enter it, besides administrators; null if the account was removed."""
     state: TrialState
     reason: str
     """Why it waits; empty while it runs."""

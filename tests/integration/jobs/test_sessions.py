@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,11 +17,9 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from support.guides import GUIDES, console_lines, shell
+from support.guides import GUIDES, console_lines, last_id, shell
 from support.ports import free_port
 from support.stack import Stack, wait_for
-
-needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="no ssh client")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +68,6 @@ def ssh(walled: Stack) -> Callable[..., subprocess.CompletedProcess[bytes]]:
     return run
 
 
-@needs_ssh
 def test_ssh_runs_commands_as_the_job_and_passes_their_input_output_and_exit_code(
     by_ssh: int, ssh: Callable[..., subprocess.CompletedProcess[bytes]]
 ) -> None:
@@ -84,7 +80,6 @@ def test_ssh_runs_commands_as_the_job_and_passes_their_input_output_and_exit_cod
     assert ssh("ssh", host, "true", input=data).returncode == 0, "a command that reads nothing"
 
 
-@needs_ssh
 def test_files_go_both_ways(
     by_ssh: int, ssh: Callable[..., subprocess.CompletedProcess[bytes]], tmp_path: Path
 ) -> None:
@@ -101,7 +96,6 @@ def test_files_go_both_ways(
     assert (listed.returncode, b"file" in listed.stdout) == (0, True), listed.stderr
 
 
-@needs_ssh
 def test_a_terminal_has_its_size_and_its_shell_ends_with_its_code(
     by_ssh: int, ssh: Callable[..., subprocess.CompletedProcess[bytes]]
 ) -> None:
@@ -111,7 +105,6 @@ def test_a_terminal_has_its_size_and_its_shell_ends_with_its_code(
     assert b"-42" in done.stdout
 
 
-@needs_ssh
 def test_a_forwarded_port_reaches_a_server_in_the_job_as_vs_code_does_it(
     walled: Stack, by_ssh: int, ssh: Callable[..., subprocess.CompletedProcess[bytes]]
 ) -> None:
@@ -150,7 +143,6 @@ def _address(stack: Stack, number: int) -> dict[str, Any]:
     return address
 
 
-@needs_ssh
 def test_a_stranger_gets_in_neither_by_muster_nor_from_the_node(
     walled: Stack, by_ssh: int, tmp_path: Path
 ) -> None:
@@ -304,10 +296,13 @@ def test_the_commands_of_the_guide_work(walled: Stack, tmp_path: Path) -> None:
         client.wait(number, timeout_s=60)
 
 
-def test_what_cannot_be_served_says_what_to_install(walled: Stack) -> None:
-    if shutil.which("code-server") is not None:
-        pytest.skip("code-server is installed")
-    number = int(walled.cli("session", "start", "--kind", "code", "--detach").stdout)
+def test_what_cannot_be_served_says_what_to_install(walled: Stack, tmp_path: Path) -> None:
+    (tmp_path / "code.yaml").write_text(
+        "name: code\nsession: {kind: code}\nenvironment: {variables: {PATH: /nowhere}}\n"
+    )
+    submitted = shell(walled, "muster submit code.yaml", tmp_path)
+    assert submitted.returncode == 0, submitted.stderr
+    number = last_id(walled)
     with walled.client() as client:
         ended = client.wait(number, timeout_s=90)
         (trial,) = client.trials(number)
