@@ -284,6 +284,10 @@ SENTENCES: Mapping[str, str] = {
     "checkpoints.only_on": (
         "Steps {first} to {last} are only on {node}: they are lost if it fails before they are stored."
     ),
+    "checkpoints.only_in_parts": (
+        "Steps {first} to {last} are only on the disks of {nodes}: they are lost if one of these fails before they "
+        "are stored."
+    ),
     "reuse.same": (
         "Same code, data, environment, parameters and seed as trial {trial}, which completed. `reuse: true` "
         "(`--reuse`) takes its result."

@@ -215,3 +215,108 @@ def test_documents_that_do_not_ask_for_it_have_none(agent, run, again):
     node.send(allocation_id, saved(10))
     again(node, allocation_id, trial_id)
     assert node.only().spec.local_checkpoints == []
+
+
+# ---------------------------------------------------------------- several nodes
+
+TRAINER = "name: digits\ntrainer: {model: mlp}\n" + LOCAL
+SCRIPT = "name: own\nentrypoint: train.py\ncode: {installed: /srv/code}\n" + LOCAL
+
+
+@pytest.fixture
+def gang(controller, agent, member_client, show):
+    """`gang(document)` is (nodes, their allocation ids, trial id) of a trial that runs on two nodes."""
+
+    def make(document):
+        nodes = [agent("node-1", slots=1), agent("node-2", slots=1)]
+        text = document + "resources: {slots: 2, nodes: 2}\n"
+        reply = member_client.post("/api/v1/experiments", json={"document": text})
+        assert reply.status_code == 201, reply.text
+        controller.tick()
+        (trial,) = show(f"/experiments/{reply.json()['id']}/trials")["items"]
+        return nodes, run_all(controller, nodes), trial["id"]
+
+    return make
+
+
+def run_all(controller, nodes):
+    ids = [node.only().spec.allocation_id for node in nodes]
+    by_rank = sorted(zip(nodes, ids, strict=True), key=lambda n: n[0].only().spec.node_rank)
+    for rank, (node, allocation_id) in enumerate(by_rank):
+        node.get_ready(allocation_id, port=1234 if rank == 0 else None)
+    controller.tick()
+    for node, allocation_id in by_rank:
+        node.run(allocation_id)
+    controller.tick()
+    return ids
+
+
+def place_again(controller, nodes, ids, trial_id):
+    for node, allocation_id in zip(nodes, ids, strict=True):
+        node.exit(allocation_id, "user_error")
+    controller.tick()
+    with controller.database.transaction() as session:
+        session.get_one(TrialRow, trial_id).not_before = clock.now()
+    controller.tick()
+    controller.tick()
+
+
+def test_nodes_are_offered_what_they_have_together(gang, controller, show, states):
+    nodes, ids, trial_id = gang(TRAINER)
+    nodes[0].send(ids[0], saved(10), saved(20, local=True), saved(30, local=True))
+    (notice,) = show(f"/trials/{trial_id}")["notices"]
+    assert notice["text"] == (
+        "Steps 11 to 30 are only on the disks of node-1, node-2: they are lost if one of these fails before "
+        "they are stored."
+    )
+    place_again(controller, nodes, ids, trial_id)
+    for node in nodes:
+        spec = node.only().spec
+        assert spec.local_checkpoints == [copy(30), copy(20), copy(10, is_stored=True)]
+        assert spec.resume_step == 10
+    assert show(f"/trials/{trial_id}")["attempts"][0]["resume_step"] == 30
+    events = [e["message"] for e in show(f"/trials/{trial_id}/events")["items"]]
+    assert any("checkpoint of step 30 on the disks of its nodes." in text for text in events)
+
+    # The workers find that a file of it is missing.
+    damaged = MessageRecord(
+        level="warning", text="not whole", event=CHECKPOINT_DAMAGED, resume_step=20
+    )
+    ids = run_all(controller, nodes)
+    nodes[0].send(ids[0], damaged)
+    assert show(f"/trials/{trial_id}")["attempts"][0]["resume_step"] == 20
+    assert states(trial_id) == {(1, 10): "complete", (1, 20): "local", (1, 30): "deleted"}
+
+
+def test_with_one_node_lost_what_it_had_a_part_of_is_lost(gang, agent, controller, show, states):
+    nodes, ids, trial_id = gang(TRAINER)
+    nodes[0].send(ids[0], saved(10), saved(20, local=True))
+    other = agent("node-3", slots=1)
+    close(controller, "node-2")
+    place_again(controller, nodes, ids, trial_id)
+    for node in (nodes[0], other):
+        assert node.only().spec.local_checkpoints == [copy(10, is_stored=True)]
+    assert show(f"/trials/{trial_id}")["attempts"][0]["resume_step"] == 10
+    assert states(trial_id) == {(1, 10): "complete", (1, 20): "deleted"}
+
+
+def test_copies_in_parts_go_with_the_work_folder_of_any_node(gang, controller, states):
+    nodes, ids, trial_id = gang(TRAINER)
+    nodes[0].send(ids[0], saved(20, local=True))
+    for node, allocation_id in zip(nodes, ids, strict=True):
+        node.exit(allocation_id)
+    controller.tick()
+    folder = Folder(
+        experiment_id=1, trial_id=trial_id, attempt_no=1, is_collected=True, size_bytes=1
+    )
+    with controller.database.transaction() as session:
+        session.get_one(TrialRow, trial_id).ended_at = clock.now() - dt.timedelta(days=99)
+    assert nodes[1].report_work_folders(folder) == [trial_id]
+    assert states(trial_id) == {(1, 20): "deleted"}
+
+
+def test_a_script_on_several_nodes_is_offered_nothing(gang, controller):
+    nodes, ids, trial_id = gang(SCRIPT)
+    nodes[0].send(ids[0], saved(10))
+    place_again(controller, nodes, ids, trial_id)
+    assert [node.only().spec.local_checkpoints for node in nodes] == [[], []]

@@ -7,10 +7,9 @@ import pytest
 from muster_server.domain.checkpoints.local import OFFERED_MAX, LocalCopy, LocalOffer, offer
 
 
-def copies(*steps, node="node-1", abandoned=()):
+def copies(*steps, nodes=("node-1",), abandoned=()):
     return [
-        LocalCopy(id=step, step=step, node_name=node, is_abandoned=step in abandoned)
-        for step in steps
+        LocalCopy(id=step, step=step, nodes=nodes, is_abandoned=step in abandoned) for step in steps
     ]
 
 
@@ -33,6 +32,26 @@ def test_newer_copies_on_the_only_node_are_offered(given, nodes, stored_step, wa
     )
 
 
+@pytest.mark.parametrize(
+    ("nodes", "is_exchanged", "wanted", "dropped"),
+    [
+        (["node-1", "node-2"], True, (30,), ()),
+        (["node-2", "node-1", "node-3"], True, (30,), ()),
+        (["node-1", "node-2"], False, (), ()),
+        (["node-1", "node-3"], True, (), (30,)),
+        (["node-1"], True, (), (30,)),
+        (["node-3", "node-4"], True, (), ()),
+    ],
+)
+def test_parts_on_several_nodes_are_offered_where_all_of_them_are(
+    nodes, is_exchanged, wanted, dropped
+):
+    given = copies(30, nodes=("node-1", "node-2"))
+    assert offer(given, nodes=nodes, stored_step=10, is_exchanged=is_exchanged) == LocalOffer(
+        wanted=wanted, dropped=dropped
+    )
+
+
 def test_an_offer_is_bounded_and_never_touches_other_nodes():
     rng = random.Random(48)
     for _ in range(2000):
@@ -41,21 +60,23 @@ def test_an_offer_is_bounded_and_never_touches_other_nodes():
             LocalCopy(
                 id=id_,
                 step=rng.randrange(50),
-                node_name=rng.choice(nodes),
+                nodes=tuple(rng.sample(nodes, rng.choice([1, 1, 2]))),
                 is_abandoned=rng.random() < 0.2,
             )
             for id_ in range(rng.randrange(12))
         ]
         stored = rng.choice([None, rng.randrange(50)])
         placed = rng.sample(nodes, rng.choice([1, 1, 2]))
-        found = offer(given, nodes=placed, stored_step=stored)
+        is_exchanged = rng.random() < 0.5
+        found = offer(given, nodes=placed, stored_step=stored, is_exchanged=is_exchanged)
         by_id = {copy.id: copy for copy in given}
         assert len(found.wanted) <= OFFERED_MAX
         steps = [by_id[id_].step for id_ in found.wanted]
         assert steps == sorted(steps, reverse=True)
         assert all(stored is None or step > stored for step in steps)
         assert not any(by_id[id_].is_abandoned for id_ in found.wanted)
+        assert all(set(by_id[id_].nodes) <= set(placed) for id_ in found.wanted)
         touched = {*found.wanted, *found.dropped}
-        here = {c.id for c in given if placed == [c.node_name]}
-        assert touched == here
+        here = {c.id for c in given if set(placed) & set(c.nodes)}
+        assert touched == (here if len(placed) == 1 or is_exchanged else set())
         assert not set(found.wanted) & set(found.dropped)

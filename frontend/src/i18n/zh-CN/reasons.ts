@@ -181,6 +181,8 @@ export const parts: Readonly<Record<string, string>> = {
   "placed.outside": "试验在外部运行，不占用槽位",
   "checkpoints.only_on":
     "第 {{first}} 到 {{last}} 步只保存在 {{node}} 上：如果它在这些步骤存入存储之前发生故障，它们就会丢失",
+  "checkpoints.only_in_parts":
+    "第 {{first}} 到 {{last}} 步只保存在 {{nodes}} 的磁盘上：如果其中一个在这些步骤存入存储之前发生故障，它们就会丢失",
   "reuse.same":
     "代码、数据、环境、参数和种子与已完成的试验 {{trial}} 相同。用 `reuse: true`（`--reuse`）可直接采用其结果。",
   "reuse.same_value":

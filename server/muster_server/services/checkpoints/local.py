@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from sqlalchemy import and_, func, select, update
+from sqlalchemy import ColumnElement, and_, select, update
 from sqlalchemy.orm import Session
 
 from muster.wire import LocalCheckpoint
 from muster_server.db.engine import touch
-from muster_server.db.models import AttemptRow, CheckpointRow, TrialRow
+from muster_server.db.models import AllocationRow, AttemptRow, CheckpointRow, TrialRow
 from muster_server.domain.checkpoints.local import LocalCopy, offer
-from muster_server.domain.messages import Message
+from muster_server.domain.messages import Message, shortened
 
 from .lookup import StartCheckpoint
 
@@ -20,12 +20,17 @@ LOCAL = "local"
 
 
 def start_on(
-    session: Session, trial_id: int, start: StartCheckpoint | None, nodes: Sequence[str]
+    session: Session,
+    trial_id: int,
+    start: StartCheckpoint | None,
+    nodes: Sequence[str],
+    *,
+    is_exchanged: bool,
 ) -> tuple[StartCheckpoint | None, list[LocalCheckpoint]]:
-    """Return the checkpoint that an attempt on these nodes starts from if all is well, and what its node is
-    to look for on its disk. What nobody starts from any more is given up.
+    """Return the checkpoint that an attempt on these nodes starts from if all is well, and what its nodes
+    are to look for on their disks. What nobody starts from any more is given up.
 
-    start: what it starts from otherwise.
+    start: what it starts from otherwise. is_exchanged: see `offer`.
     """
     own = start if start is not None and start.is_own else None
     found = session.execute(
@@ -40,23 +45,46 @@ def start_on(
         .where(CheckpointRow.trial_id == trial_id, CheckpointRow.state == LOCAL)
     ).all()
     rows = {row.id: row for row, _ in found}
+    saved_on = nodes_of(session, trial_id, rows.values())
     chosen = offer(
         [
-            LocalCopy(id=row.id, step=row.step, node_name=row.node_name, is_abandoned=is_abandoned)
+            LocalCopy(id=row.id, step=row.step, nodes=saved_on[row.id], is_abandoned=is_abandoned)
             for row, is_abandoned in found
         ],
         nodes=nodes,
         stored_step=own.step if own is not None else None,
+        is_exchanged=is_exchanged,
     )
     for dropped in chosen.dropped:
         rows[dropped].state = "deleted"
     wanted = [rows[id_] for id_ in chosen.wanted]
     here = [_spec(row, is_stored=False) for row in wanted]
-    if own is not None and len(nodes) == 1:
+    if own is not None and (len(nodes) == 1 or is_exchanged):
         here.append(_spec(own.checkpoint, is_stored=True))
     if wanted:
         start = StartCheckpoint(wanted[0], path="", is_own=True)
     return start, here
+
+
+def nodes_of(
+    session: Session, trial_id: int, rows: Iterable[CheckpointRow]
+) -> dict[int, tuple[str, ...]]:
+    """Return the nodes whose disks have local checkpoints of a trial, by checkpoint: those of the attempt
+    that saved it, by node rank."""
+    rows = list(rows)
+    if not rows:
+        return {}
+    found: dict[int, list[str]] = {}
+    for no, node in session.execute(
+        select(AllocationRow.attempt_no, AllocationRow.node_name)
+        .where(
+            AllocationRow.trial_id == trial_id,
+            AllocationRow.attempt_no.in_({row.attempt_no for row in rows}),
+        )
+        .order_by(AllocationRow.node_rank)
+    ):
+        found.setdefault(no, []).append(node)
+    return {row.id: tuple(found.get(row.attempt_no, [row.node_name])) for row in rows}
 
 
 def _spec(row: CheckpointRow, *, is_stored: bool) -> LocalCheckpoint:
@@ -104,49 +132,59 @@ def fell_back(session: Session, trial: TrialRow, attempt_no: int, node: str, ste
         return
     attempt.resume_step = step
     attempt.resume_checkpoint_id = found if step else trial.source_checkpoint_id
-    session.execute(
-        update(CheckpointRow)
-        .where(
-            CheckpointRow.trial_id == trial.id,
-            CheckpointRow.state == LOCAL,
-            CheckpointRow.attempt_no < attempt_no,
-            CheckpointRow.node_name == node,
-            CheckpointRow.step > step,
-        )
-        .values(state="deleted")
-    )
+    later = CheckpointRow.attempt_no < attempt_no, CheckpointRow.step > step
+    _give_up(session, _on(session, node, [trial.id], *later))
 
 
 def folders_gone(session: Session, node: str, trial_ids: Collection[int]) -> None:
     """Give up what lies in work folders that a node deletes."""
-    gone = session.scalars(
-        update(CheckpointRow)
-        .where(
-            CheckpointRow.trial_id.in_(trial_ids),
-            CheckpointRow.state == LOCAL,
-            CheckpointRow.node_name == node,
+    gone = _on(session, node, trial_ids)
+    _give_up(session, gone)
+    touch(session, *(f"trial:{trial_id}" for trial_id in {row.trial_id for row in gone}))
+
+
+def _on(
+    session: Session, node: str, trial_ids: Collection[int], *where: ColumnElement[bool]
+) -> list[CheckpointRow]:
+    """Return the local checkpoints of trials that a node has, or has a part of."""
+    rows = session.scalars(
+        select(CheckpointRow).where(
+            CheckpointRow.trial_id.in_(trial_ids), CheckpointRow.state == LOCAL, *where
         )
-        .values(state="deleted")
-        .returning(CheckpointRow.trial_id)
-    )
-    touch(session, *(f"trial:{trial_id}" for trial_id in set(gone)))
+    ).all()
+    return [
+        row
+        for trial_id in {row.trial_id for row in rows}
+        for of_trial in [[row for row in rows if row.trial_id == trial_id]]
+        for saved_on in [nodes_of(session, trial_id, of_trial)]
+        for row in of_trial
+        if node in saved_on[row.id]
+    ]
+
+
+def _give_up(session: Session, rows: Iterable[CheckpointRow]) -> None:
+    for row in rows:
+        row.state = "deleted"
 
 
 def notice(session: Session, trial: TrialRow) -> Message | None:
     """Return which steps would be lost with a node; None if the storage has the newest checkpoint."""
     saved = session.get(CheckpointRow, trial.latest_checkpoint_id or 0)
     begin = saved.step if saved is not None else 0
-    found = session.execute(
-        select(CheckpointRow.node_name, func.max(CheckpointRow.step))
+    newest = session.scalar(
+        select(CheckpointRow)
         .where(
             CheckpointRow.trial_id == trial.id,
             CheckpointRow.state == LOCAL,
             CheckpointRow.step > begin,
         )
-        .group_by(CheckpointRow.node_name)
-        .order_by(func.max(CheckpointRow.step).desc())
+        .order_by(CheckpointRow.step.desc(), CheckpointRow.attempt_no.desc())
         .limit(1)
-    ).one_or_none()
-    if found is None:
+    )
+    if newest is None:
         return None
-    return Message("checkpoints.only_on", first=begin + 1, last=found[1], node=found[0])
+    first, last = begin + 1, newest.step
+    nodes = nodes_of(session, trial.id, [newest])[newest.id]
+    if len(nodes) > 1:
+        return Message("checkpoints.only_in_parts", first=first, last=last, nodes=shortened(nodes))
+    return Message("checkpoints.only_on", first=first, last=last, node=newest.node_name)

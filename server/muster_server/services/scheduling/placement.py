@@ -139,7 +139,13 @@ def place(
     here: list[LocalCheckpoint] = []
     if experiment.config.checkpoints.local:
         nodes = [share.node_name for share in decision.shares]
-        planned, here = local.start_on(session, trial.id, start, nodes)
+        planned, here = local.start_on(
+            session,
+            trial.id,
+            start,
+            nodes,
+            is_exchanged=experiment.config.built_in_module is not None,
+        )
     world_size = sum(len(share.slots) for share in decision.shares)
     attempt_id = connection.execute(
         _ADD_ATTEMPT,
@@ -357,7 +363,10 @@ def _sentence(trial: PlacedTrial, decision: Placement, start: StartCheckpoint | 
     verb = "starts with the weights of" if start.weights_only else "continues from"
     words += f"; {verb} the checkpoint of step {checkpoint.step:,}"
     if checkpoint.state == local.LOCAL:
-        return f"{words} on the disk of {checkpoint.node_name}."
+        disks = (
+            "disks of its nodes" if len(decision.shares) > 1 else f"disk of {checkpoint.node_name}"
+        )
+        return f"{words} on the {disks}."
     if not start.is_own:
         words += f" of trial {start.trial}"
     if checkpoint.storage_id != OBJECT_STORE and checkpoint.node_name not in {
