@@ -84,6 +84,7 @@ def start_job(
     folder: Path,
     *,
     workers: int = 1,
+    nodes: int = 1,
     trainer: dict[str, Any] | None = None,
     hparams: dict[str, Any] | None = None,
     document: dict[str, Any] | None = None,
@@ -95,7 +96,8 @@ def start_job(
 ) -> Job:
     """Start `workers` processes of the built-in trainer, or of `script`.
 
-    Reports go to reports.jsonl and checkpoints to checkpoints/ in `folder`.
+    Reports go to reports.jsonl and checkpoints to checkpoints/ in `folder`. In the variables, `{node}` stands
+    for the number of the node of a worker; they are dealt to `nodes` nodes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     config = {
@@ -119,12 +121,19 @@ def start_job(
         command = [*launcher, f"--nproc-per-node={workers}", *target]
         return Job(folder, [_start(command, base | own)])
     # What `launcher: direct` does: torchrun's variables, without the two seconds torchrun takes.
+    num_local = workers // nodes
     ranks = [
-        {**own, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": str(workers)}
+        {
+            **{name: value.replace("{node}", str(r // num_local)) for name, value in own.items()},
+            "RANK": str(r),
+            "LOCAL_RANK": str(r % num_local),
+            "WORLD_SIZE": str(workers),
+            "LOCAL_WORLD_SIZE": str(num_local),
+            "GROUP_RANK": str(r // num_local),
+            "MASTER_ADDR": "127.0.0.1",
+        }
         for r in range(workers)
     ]
-    for rank in ranks:
-        rank["MASTER_ADDR"] = "127.0.0.1"
     if platform.system() == "Linux":  # and without the two seconds that each of them imports torch
         return Job(folder, forked.parent(base).start(target, ranks, folder=folder))
     port = str(free_port())

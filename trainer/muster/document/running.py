@@ -242,8 +242,8 @@ class CheckpointsSection:
     waits until the checkpoint is on the disk."""
     local: bool = False
     """Save on the node's disk first; the agent copies each checkpoint to the storage while training
-    goes on, and a restart on the same node reads the copy there. Training waits while two are not
-    stored. A trial on several nodes saves to the storage at once."""
+    goes on, and a restart on the same nodes reads the copy there. Training waits while two are not
+    stored. A script on several nodes saves to the storage at once, unlike the built-in trainer."""
     keep: KeepSection | None = None
     """Delete the others while training goes on. Default: everything is kept."""
     storage: Annotated[str, Bounds(min_length=1, max_length=1024)] = "local"

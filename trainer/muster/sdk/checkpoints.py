@@ -11,6 +11,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ FORMAT = 1
 TEMPORARY = ".tmp-"
 """Beginning of the names of folders that are not complete."""
 _PROBE = ".probe-"
+_PART = ".part-"
 
 
 class CheckpointDamaged(Exception):
@@ -62,6 +64,12 @@ def settle(path: Path) -> FileFacts:
 
 def folder_name(step: int) -> str:
     return f"step-{step:08d}"
+
+
+def step_of(name: str) -> int:
+    """Return the step in the name of a checkpoint's folder, or of its draft; -1 for any other name."""
+    found = re.match(r"step-(\d+)", name)
+    return int(found[1]) if found else -1
 
 
 def probe(directory: Path) -> str:
@@ -111,9 +119,13 @@ def commit(
             errno.ENOENT, "written by another worker, but not to be seen here", min(known)
         )
     manifest = manifest_of(found, step=step, epoch=epoch, metrics=metrics)
-    manifest_path = folder / MANIFEST
-    manifest_path.write_text(manifest_text(manifest), encoding="utf-8")
-    _sync(manifest_path)
+    return publish(folder, step, manifest_text(manifest).encode()), manifest
+
+
+def publish(folder: Path, step: int, manifest: bytes) -> Path:
+    """Give a temporary folder its manifest and its final name."""
+    (folder / MANIFEST).write_bytes(manifest)
+    _sync(folder / MANIFEST)
     _sync(folder)
     final = folder.parent / folder_name(step)
     if final.exists():
@@ -127,7 +139,7 @@ def commit(
     else:
         folder.rename(final)
     _sync(final.parent)
-    return final, manifest
+    return final
 
 
 def manifest_of(
@@ -161,6 +173,11 @@ def manifest_text(manifest: Manifest) -> str:
         "metrics": manifest.metrics,
     }
     return json.dumps(document, indent=1, allow_nan=False)
+
+
+def digest_of(manifest: bytes) -> str:
+    """Return what tells a checkpoint from another one of the same step."""
+    return hashlib.sha256(manifest).hexdigest()
 
 
 def read_manifest(folder: Path, *, called: str = "") -> Manifest:
@@ -262,6 +279,58 @@ class FolderStore:
     ) -> tuple[Path, Manifest]:
         """Publish the content of a folder; see `commit`."""
         return commit(folder, step=step, epoch=epoch, metrics=metrics, settled=settled)
+
+    # ---- a checkpoint of which several nodes have parts on their disks, see muster.sdk.local_store
+
+    def begin_part(self, step: int, manifest: bytes, node_rank: int) -> Path:
+        """Return an empty folder for the files that one node has of a checkpoint.
+
+        manifest: content of the manifest that all its nodes have.
+        """
+        folder = self._parts(step, manifest) / f"{_PART}{node_rank}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
+    def add_part(
+        self, folder: Path, step: int, manifest: bytes, facts: Mapping[str, FileFacts]
+    ) -> None:
+        """Add the files of such a folder, complete and durable, to those of the other nodes."""
+        for name in facts:
+            target = self._parts(step, manifest) / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).replace(target)
+        shutil.rmtree(folder, ignore_errors=True)  # With the last file, another node may publish.
+
+    def join(self, step: int, manifest: bytes) -> bool:
+        """Publish the checkpoint once all nodes have added their parts. False: some have not yet."""
+        if self.has(step, manifest):
+            return True
+        folder = self._parts(step, manifest)
+        for name, size in parse_manifest(manifest, called=str(folder)).sizes.items():
+            try:
+                if (folder / name).stat().st_size != size:
+                    return False
+            except FileNotFoundError:
+                return False
+        for left_over in folder.glob(f"{_PART}*"):
+            shutil.rmtree(left_over, ignore_errors=True)
+        publish(folder, step, manifest)
+        # Nobody completes what is older: it is of an attempt whose nodes do not continue it.
+        for old in self._directory.glob(f"{TEMPORARY}step-*"):
+            if step_of(old.name.removeprefix(TEMPORARY)) <= step:
+                shutil.rmtree(old, ignore_errors=True)
+        return True
+
+    def has(self, step: int, manifest: bytes) -> bool:
+        """Return whether the storage has this checkpoint, and not another one of the same step."""
+        try:
+            return (self._directory / folder_name(step) / MANIFEST).read_bytes() == manifest
+        except FileNotFoundError:
+            return False
+
+    def _parts(self, step: int, manifest: bytes) -> Path:
+        return self._directory / f"{TEMPORARY}{folder_name(step)}-{digest_of(manifest)[:16]}"
 
 
 def newest_intact(wanted: Path) -> tuple[Path, Manifest, list[str]] | None:

@@ -29,6 +29,8 @@ class Surroundings:
     """Everything Muster tells a worker. All empty when the script runs on its own."""
 
     info: RankInfo
+    spans_nodes: bool = False
+    """Whether a launcher has started workers on other nodes, too."""
     report_socket: str = ""
     report_file: str = ""
     allocation_id: str = ""
@@ -99,9 +101,10 @@ def _place_in_group() -> tuple[int, int] | None:
 
 def surroundings() -> Surroundings:
     """Return every variable that Muster sets."""
-    env = os.environ
+    env, info = os.environ, rank_info()
     return Surroundings(
-        info=rank_info(),
+        info=info,
+        spans_nodes="LOCAL_WORLD_SIZE" in env and info.local_world_size < info.world_size,
         report_socket=env.get("MUSTER_REPORT_SOCKET", ""),
         report_file=env.get("MUSTER_REPORT_FILE", ""),
         allocation_id=env.get("MUSTER_ALLOCATION_ID", ""),

@@ -135,6 +135,66 @@ class ObjectStore:
         shutil.rmtree(folder)
         return folder, manifest
 
+    # ---- a checkpoint of which several nodes have parts on their disks; see FolderStore
+
+    def begin_part(self, step: int, manifest: bytes, node_rank: int) -> Path:
+        """Return an empty folder on this node for the files that it has of a checkpoint."""
+        shutil.rmtree(self._local / _SENDING, ignore_errors=True)
+        return self.draft(checkpoints.folder_name(step))
+
+    def add_part(
+        self, folder: Path, step: int, manifest: bytes, facts: Mapping[str, FileFacts]
+    ) -> None:
+        """Send the files of such a folder. Objects cannot be renamed, so beside each one lies another that
+        says of which checkpoint it is."""
+        name = checkpoints.folder_name(step)
+        with _opened(self.url) as (fs, root):
+            with contextlib.suppress(FileNotFoundError):  # Its files are replaced from now on.
+                if fs.cat_file(f"{root}/{name}/{MANIFEST}") != manifest:
+                    fs.rm_file(f"{root}/{name}/{MANIFEST}")
+            for file, fact in facts.items():
+                self._send(folder / file, file, fact, folder=name)
+                fs.pipe_file(f"{root}/{_sent_mark(step, manifest)}/{file}", b"")
+        shutil.rmtree(folder)
+
+    def join(self, step: int, manifest: bytes) -> bool:
+        """Send the manifest once all nodes have sent their parts. False: some have not yet."""
+        if self.has(step, manifest):
+            return True
+        name, wanted = (
+            checkpoints.folder_name(step),
+            checkpoints.parse_manifest(manifest, called=self.url),
+        )
+        with _opened(self.url) as (fs, root):
+            marks = f"{root}/{_sent_mark(step, manifest)}/"
+            if set(wanted.files) - {path.removeprefix(marks) for path in _objects(fs, marks[:-1])}:
+                return False
+            for file, size in wanted.sizes.items():
+                self._has(fs, f"{root}/{name}/{file}", FileFacts(wanted.files[file], size))
+            fs.pipe_file(f"{root}/{name}/{MANIFEST}", manifest)
+            found = _objects(fs, root)
+            complete = {_step_of(root, path) for path in found if path.endswith(f"/{MANIFEST}")}
+            kept = {f"{root}/{name}/{file}" for file in (MANIFEST, *wanted.files)}
+            _remove(
+                fs,
+                [
+                    path
+                    for path in found
+                    if ((of := _step_of(root, path)) == name and path not in kept)
+                    or (0 <= checkpoints.step_of(of) < step and of not in complete)
+                ],
+            )
+        return True
+
+    def has(self, step: int, manifest: bytes) -> bool:
+        """Return whether the store has this checkpoint, and not another one of the same step."""
+        with _opened(self.url) as (fs, root):
+            try:
+                found: bytes = fs.cat_file(f"{root}/{checkpoints.folder_name(step)}/{MANIFEST}")
+            except FileNotFoundError:
+                return False
+        return found == manifest
+
     def _send(self, path: Path, name: str, facts: FileFacts, *, folder: str = "") -> None:
         with _opened(self.url) as (fs, root):
             target = f"{root}/{folder or path.parent.name}/{name}"
@@ -321,6 +381,10 @@ def _opened(url: str) -> Iterator[tuple[Any, str]]:
 
 def _said(error: BaseException) -> str:
     return (str(error) or type(error).__name__)[:_SAID_CHARS]
+
+
+def _sent_mark(step: int, manifest: bytes) -> str:
+    return f"{checkpoints.folder_name(step)}/.sent-{checkpoints.digest_of(manifest)[:16]}"
 
 
 def _objects(fs: Any, root: str) -> dict[str, int]:

@@ -197,7 +197,12 @@ class Reporter:
         def say(text: str) -> None:
             self.message(text, "warning")
 
-        return LocalStore(Path(self.around.checkpoint_local), behind, say=say)
+        return LocalStore(
+            Path(self.around.checkpoint_local),
+            behind,
+            spans_nodes=self.around.spans_nodes,
+            say=say,
+        )
 
     @property
     def resumes_at(self) -> str:

@@ -23,8 +23,10 @@ from muster.document.strategy_rules import STAGES_PER_WORKER, axes
 from muster.document.train_config import ConfigError
 from muster.measure import agreement
 from muster.sdk import checkpoints, object_store, shards
+from muster.sdk.local_store import LocalStore
 from muster.sdk.run import Run
 from muster.sdk.stops import StopNotice
+from muster.training.saving import on_nodes
 from muster.training.saving.files import Saved
 from muster.training.saving.saver import Saver
 from muster.training.strategies import parts
@@ -123,9 +125,17 @@ def to_continue(run: Run) -> Saved | None:
     A damaged one is passed over for the newest intact one before it, and the trial's events say so.
     Raises ConfigError when there is none.
     """
-    if not run.reporter.resumes_at:
-        return None
-    return _open(_agreed_intact(run, run.reporter.resumes_at))
+    wanted, store = run.reporter.resumes_at, run.reporter.store
+    if isinstance(store, LocalStore) and store.spans_nodes:
+        found = on_nodes.newest(run, store)
+        stored = max(0, checkpoints.step_of(wanted.rpartition("/")[2]))
+        step = stored if found is None else checkpoints.read_manifest(found).step
+        if run.info.rank == 0 and run.resume_step not in (step, stored):
+            text = f"that of step {run.resume_step:,} is not whole on the disks of the nodes"
+            _tell_passed_over(run, text, resume_step=step)
+        if found is not None:
+            return _open(found)
+    return _open(_agreed_intact(run, wanted)) if wanted else None
 
 
 def global_batch_of(saved: Saved | None) -> int | None:
@@ -210,19 +220,24 @@ def _agreed_intact(run: Run, wanted: str) -> Path:
         looked = run.info.local_rank == 0
         agreed = -agreement.agree_max(-step if looked else -(2**31 - 1))
         for problem in problems:
-            run.reporter.answer(
-                wire.MessageRecord(
-                    level="warning",
-                    text=f"checkpoint passed over: {problem}"[:2000],
-                    event=wire.CHECKPOINT_DAMAGED,
-                )
-            )
+            _tell_passed_over(run, problem)
         if agreed < 0:
             raise ConfigError(f"no intact checkpoint at or before {wanted}")
         name = checkpoints.folder_name(agreed)
         last = f"{wanted.rstrip('/').rpartition('/')[0]}/{name}"
         if not agreement.agree_any(looked and step != agreed):
             return object_store.fetched(last, run.checkpoint_dir)
+
+
+def _tell_passed_over(run: Run, problem: str, *, resume_step: int | None = None) -> None:
+    run.reporter.answer(
+        wire.MessageRecord(
+            level="warning",
+            text=f"checkpoint passed over: {problem}"[:2000],
+            event=wire.CHECKPOINT_DAMAGED,
+            resume_step=resume_step,
+        )
+    )
 
 
 def _newest_intact(run: Run, wanted: str) -> tuple[Path, checkpoints.Manifest, list[str]] | None:
@@ -290,8 +305,10 @@ def take_weights(run: Run, state: TrainState) -> bool:
 def load_best(run: Run, state: TrainState) -> bool:
     """Put the model of the best checkpoint in place of the last one. Every rank must call it. False
     when one of them cannot read it: it was deleted, or lies on another node."""
-    place = run.reporter.store.place_of(checkpoints.folder_name(state.watch.best_step))
-    saved = None
+    store, best, saved = run.reporter.store, state.watch.best_step, None
+    place = store.place_of(checkpoints.folder_name(best))
+    if isinstance(store, LocalStore) and store.spans_nodes:
+        place = str(on_nodes.newest(run, store, step=best) or place)
     with contextlib.suppress(checkpoints.CheckpointDamaged, OSError):
         saved = Saved(_verified(run, place))
     if agreement.agree_any(saved is None):

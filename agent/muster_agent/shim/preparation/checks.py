@@ -205,7 +205,7 @@ def prepare(
                 resume_from=str(work.work.checkpoints / here.path)
                 if here
                 else _find(spec.resume_from, options, checkpoint_dir),
-                resume_step=here.step if here else None,
+                resume_step=local.step,
                 weights_from="" if here else _find(spec.weights_from, options, checkpoint_dir),
                 cache_dir=str(folder.cache),
                 network_interface=options.network_interface,

@@ -25,11 +25,12 @@ from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
 from torch.futures import Future
 
 from muster.sdk.checkpoints import FileFacts, FolderStore
+from muster.sdk.local_store import LocalStore
 from muster.sdk.object_store import ObjectStore
 from muster.sdk.shards import Chunk, Stored
 from muster.training.saving import files
 
-Begin = Callable[[], Path]
+Begin = Callable[[bool], Path]
 Publish = Callable[[Path, Mapping[str, Stored], Mapping[str, FileFacts]], None]
 
 
@@ -50,7 +51,8 @@ def save(
     """Write this worker's parts. All workers call it; when it returns, all have written theirs and
     the first has published the checkpoint.
 
-    begin: makes the folder, on the first worker. publish: gets it, complete, with what is where.
+    begin: makes the folder, on the first worker; it is told whether a node's disk has no room.
+    publish: gets it, complete, with what is where.
     Raises what the first worker that failed has raised, on all of them.
     """
     writer = _Writer(store, rank, begin, publish)
@@ -82,10 +84,12 @@ class _Writer(StorageWriter):
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None: ...
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
-        return plan
+        store = self._store
+        is_short = isinstance(store, LocalStore) and store.spans_nodes and not store.has_room()
+        return dataclasses.replace(plan, storage_data=is_short)
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        self._folder = self._begin()
+        self._folder = self._begin(any(plan.storage_data for plan in plans))
         return [dataclasses.replace(plan, storage_data=self._folder.name) for plan in plans]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:

@@ -22,7 +22,8 @@ from torch import Tensor
 from muster.document.train_config import ConfigError
 from muster.measure import agreement
 from muster.sdk import checkpoints, shards
-from muster.sdk.checkpoints import FileFacts
+from muster.sdk.checkpoints import FileFacts, Manifest
+from muster.sdk.local_store import LocalStore
 from muster.sdk.run import Run
 from muster.sdk.shards import Stored
 from muster.sdk.stops import StopNotice
@@ -123,8 +124,11 @@ class Saver:
     ) -> Callable[[], None]:
         """Copies the tensors. What it returns writes them, and may be called in another thread."""
         run, store = self._run, self._run.reporter.store
+        begun: list[tuple[str, Manifest]] = []
 
-        def begin() -> Path:
+        def begin(is_short: bool = False) -> Path:
+            if isinstance(store, LocalStore):
+                return store.begin(step, is_short=is_short)
             return store.begin(step)
 
         def publish(
@@ -132,6 +136,13 @@ class Saver:
         ) -> None:
             shards.write_index(folder, index)
             torch.save(dict(others), folder / files.TRAINING)
+            if self._is_shared and isinstance(store, LocalStore) and store.is_part(folder):
+                own = {f: checkpoints.settle(folder / f) for f in (shards.INDEX, files.TRAINING)}
+                manifest = checkpoints.manifest_of(
+                    own | dict(written), step=step, epoch=epoch, metrics=metrics
+                )
+                begun.append((folder.name, manifest))
+                return
             final, manifest = store.commit(
                 folder, step=step, epoch=epoch, metrics=metrics, settled=written
             )
@@ -167,6 +178,10 @@ class Saver:
                 begin=begin,
                 publish=publish,
             )
+            if isinstance(store, LocalStore) and store.spans_nodes:
+                from muster.training.saving import on_nodes
+
+                on_nodes.publish(run, store, begun, group=agreement.saving_group())
 
         return together
 
