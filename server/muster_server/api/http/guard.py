@@ -71,6 +71,8 @@ class Operation:
     kind: str
     """Kind of the route, `http` or `websocket`."""
     path: str
+    beginning: str
+    """Beginning of all paths that match."""
     pattern: re.Pattern[str]
     methods: frozenset[str]
 
@@ -104,12 +106,18 @@ def operations_of(app: FastAPI) -> list[Operation]:
                 permission=needed[id],
                 kind="websocket" if is_websocket else "http",
                 path=str(context.path),
+                beginning=beginning(str(context.path)),
                 pattern=context.path_regex,
                 methods=frozenset() if is_websocket else frozenset(context.methods or ()),
             )
         )
     _refuse_duplicates(found)
     return found
+
+
+def beginning(path: str) -> str:
+    """Return what every address begins with that the path of a route matches."""
+    return path.partition("{")[0]
 
 
 def operation_id(route: BaseRoute) -> str | None:
@@ -299,6 +307,8 @@ def _match(operations: Iterable[Operation], scope: Scope) -> Operation | None:
     path = scope["path"]
     kind = scope["type"]
     for operation in operations:
+        if not path.startswith(operation.beginning):
+            continue
         if operation.kind != kind or not operation.pattern.match(path):
             continue
         if kind == "websocket" or scope["method"] in operation.methods:
