@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from muster.wire import LeaseReply, RegisterReply
 from muster_server import clock, parts
-from muster_server.db.batching import Batcher, Reply
+from muster_server.db.batching import Batcher, Handler, Reply, Request
 from muster_server.errors import MusterError
 from muster_server.services.nodes import assignments, leases, records, registration
 from muster_server.services.nodes.assignments import AssignmentsCall
@@ -39,6 +39,10 @@ class AgentCalls:
 
     async def answer(self, call: AssignmentsCall) -> bytes | None:
         return await self._reads.submit(assignments.answer, call)
+
+    async def share(self, handler: Handler[Request, Reply], request: Request) -> Reply:
+        """Return the reply of a handler, which locks trials in the order in which they are asked for."""
+        return await self._writes.submit(handler, request, shares_rows=True)
 
     async def write(self, work: Callable[[Session], Reply]) -> Reply:
         """Return what `work` returns, in a transaction that others may share."""

@@ -6,9 +6,11 @@ have MLflow's shape.
 
 from __future__ import annotations
 
+import contextvars
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -17,17 +19,20 @@ from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 
-from muster.tracking import answer, invalid, no_endpoint, registry_call
+from muster.tracking import answer, invalid, log_metrics, no_endpoint, registry_call
 from muster_server import parts
 from muster_server.api.http.deps import By, Config, Db
 from muster_server.api.http.races import raced
 from muster_server.db.engine import Database
 from muster_server.middleware.strict_json import Unstorable, check_texts
+from muster_server.security.principal import Principal
 from muster_server.services.core.callers import Caller
 from muster_server.services.tracking import artifacts
 from muster_server.services.tracking.models import DatabaseShelf
 from muster_server.services.tracking.store import DatabaseStore
 from muster_server.settings import Settings
+
+from .agents import calls_of
 
 router = APIRouter(prefix="/mlflow", include_in_schema=False)
 
@@ -56,6 +61,39 @@ async def mlflow_search(
     path = _path(request)
     found = await run_in_threadpool(_answered, db, by, settings, "POST", path, body, writes=False)
     return _json(found)
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A request to log one value."""
+
+    by: Caller
+    body: dict[str, Any]
+    context: contextvars.Context
+    """Context of the request: it says what is hidden from its caller."""
+
+
+@router.post("/api/{version}/mlflow/runs/log-metric")
+async def mlflow_log_metric(version: Version, request: Request, by: By) -> Response:
+    """Store a value. They come by the thousand: those that wait share a transaction."""
+    value = _Value(by, _parsed(await request.body()), contextvars.copy_context())
+    return _json(await calls_of(request).share(_log_values, value))
+
+
+def _log_values(session: Session, values: Sequence[_Value]) -> list[dict[str, Any]]:
+    of_runs: dict[tuple[Principal, str], list[_Value]] = {}
+    for value in values:
+        run = str(value.body.get("run_id") or value.body.get("run_uuid"))
+        of_runs.setdefault((value.by.principal, run), []).append(value)
+    for together in of_runs.values():
+        together[0].context.run(_log_to_run, session, together)
+    return [{}] * len(values)
+
+
+def _log_to_run(session: Session, values: Sequence[_Value]) -> None:
+    store = DatabaseStore(session, values[0].by, writes=True)
+    log_metrics(store, [value.body for value in values])
+    store.close()
 
 
 @router.api_route("/api/{version}/mlflow/{path:path}", methods=["POST", "PATCH", "DELETE"])

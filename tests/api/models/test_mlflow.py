@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,34 @@ def test_only_its_owner_changes_a_run(tracking, connect, make_user_token):
     mine = tracking.post("experiments/create", name="mine")["experiment_id"]
     assert other.refused("experiments/delete", experiment_id=mine)[0] == 403
     assert other.get("runs/get", run_id=run_id)["run"]["info"]["run_name"] == "mine"
+
+
+def test_values_that_arrive_together_are_answered_each_for_itself(
+    tracking, connect, make_user_token
+):
+    """What waits at the same moment shares a transaction: of one run as of several, of its owner, of a
+    stranger, with what cannot be stored between."""
+    bob = Tracking(connect(token=make_user_token("member", username="bob")))
+    runs = [tracking.start(f"run {no}") for no in range(3)]
+    calls: list[tuple[Tracking, dict[str, Any], int]] = [
+        (tracking, metric("loss", run_id=run, step=step, value=step / 8, timestamp=1 + step), 200)
+        for step in range(30)
+        for run in runs
+    ]
+    for step in range(10):
+        calls.insert(9 * step, (bob, metric("loss", run_id=runs[0], step=1_000 + step), 403))
+        calls.insert(9 * step, (tracking, metric("loss", run_id="f" * 32, step=step), 404))
+        calls.insert(9 * step, (tracking, {"run_id": runs[1], "key": "no value"}, 400))
+
+    def send(call: tuple[Tracking, dict[str, Any], int]) -> int:
+        who, body, _ = call
+        return int(who.http.post(f"{API}/runs/log-metric", content=json.dumps(body)).status_code)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(send, calls)) == [expected for _, _, expected in calls]
+    for run in runs:
+        history = tracking.get("metrics/get-history", run_id=run, metric_key="loss")["metrics"]
+        assert sorted((m["step"], m["value"]) for m in history) == [(n, n / 8) for n in range(30)]
 
 
 def test_what_is_out_of_order_or_sent_again_counts_once(tracking):

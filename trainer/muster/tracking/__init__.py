@@ -8,6 +8,7 @@ artifacts. The standard library alone.
 
 from .book import TrackingBook as TrackingBook
 from .endpoints import answer as answer
+from .endpoints import log_metrics as log_metrics
 from .errors import *
 from .models import LoggedModel as LoggedModel
 from .models import ModelShelf as ModelShelf

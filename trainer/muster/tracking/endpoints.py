@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from muster.series_rules import STEP_MAX
@@ -179,10 +179,15 @@ def _search_runs(store: TrackingStore, body: Body) -> dict[str, Any]:
     return {**answer, "next_page_token": token} if token else answer
 
 
-def _log_metric(store: TrackingStore, body: Body) -> dict[str, Any]:
-    run = _run(store, body)
-    store.add_points(run, store.points_of([body]))
+def log_metrics(store: TrackingStore, bodies: Sequence[Body]) -> dict[str, Any]:
+    """Answer requests for `runs/log-metric` that name the same run. Raises TrackingError."""
+    run = _run(store, bodies[0])
+    store.add_points(run, store.points_of(bodies))
     return {}
+
+
+def _log_metric(store: TrackingStore, body: Body) -> dict[str, Any]:
+    return log_metrics(store, [body])
 
 
 def _log_parameter(store: TrackingStore, body: Body) -> dict[str, Any]:
