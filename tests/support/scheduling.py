@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from muster_server.domain.messages import Message
 from muster_server.domain.nodes.maintenance import Schedule, Window
+from muster_server.domain.nodes.reservations import NodeReservation, on_nodes
 from muster_server.domain.scheduling import (
     Decided,
     Decision,
@@ -85,6 +86,27 @@ def under_windows(
     return [
         dataclasses.replace(n, maintenance=plan.of_node(node=n.name, pool=n.pool)) for n in nodes
     ]
+
+
+def make_reservation(
+    start: float = 0.0, end: float = 3600.0, *, id: int = 1, **changes: object
+) -> NodeReservation:
+    """A reservation for project 7 from `start` to `end`, in seconds from NOW. Keywords are fields of
+    NodeReservation."""
+    values: dict[str, object] = {"nodes": ("a",), "beneficiary": "vision", "project_id": 7}
+    return NodeReservation(id=id, starts_at=at(start), ends_at=at(end), **(values | changes))  # type: ignore[arg-type]
+
+
+def under_reservations(
+    reservations: Iterable[NodeReservation],
+    nodes: Mapping[str, int] | Iterable[NodeView],
+    now: dt.datetime = NOW,
+) -> list[NodeView]:
+    """The nodes as a snapshot of this moment has them under these reservations."""
+    if isinstance(nodes, Mapping):
+        nodes = [make_node(name, num) for name, num in nodes.items()]
+    of_node = on_nodes(one for one in reservations if one.ends_at > now)
+    return [dataclasses.replace(n, reservations=of_node.get(n.name, ())) for n in nodes]
 
 
 def make_queued(trial_id: int, slots: int = 1, **changes: object) -> QueuedTrial:
@@ -290,6 +312,20 @@ class ClusterSimulation:
             node_id: dataclasses.replace(view, **changes)  # type: ignore[arg-type]
             for node_id, view in self._nodes.items()
         }
+
+    def reserve(self, reservations: Iterable[NodeReservation]) -> None:
+        """Put the nodes under these reservations, from the next pass on."""
+        of_node = on_nodes(reservations)
+        self._nodes = {
+            view.id: view
+            if view.reservations == of_node.get(view.name, ())
+            else dataclasses.replace(view, reservations=of_node.get(view.name, ()))
+            for view in self._nodes.values()
+        }
+
+    def running(self) -> list[RunningTrial]:
+        """The trials that hold slots."""
+        return list(self._running.values())
 
     def held(self) -> Counter[int]:
         """Project → slots."""

@@ -59,6 +59,8 @@ SENTENCES: Mapping[str, str] = {
     "pending.maintenance": "{slots} on {nodes:node} in maintenance ({window}: {reason})",
     "pending.maintenance_ahead": "its time limit of {limit} would reach into a maintenance ({window}: {reason})",
     "pending.maintenance_pilots": "nothing is requested during the maintenance ({window}: {reason})",
+    "pending.reserved": "{slots} on {nodes:node} reserved (reservation {number:#} for {whom})",
+    "pending.reserved_ahead": "its time limit of {limit} would reach into reservation {number:#} (for {whom})",
     "pending.on_slot": "{problem}",
     "pending.on_other_slots": "{slots:other slot} taking no new work",
     "pending.on_weak_nodes": "{slots} on {nodes:node} below isolation level {level}, which the pool requires",
@@ -123,6 +125,8 @@ SENTENCES: Mapping[str, str] = {
     "help.maintenance": "Starts automatically after the maintenance.",
     "help.owner_deactivated": "Administrators and maintainers of the project can stop it or submit a copy; it starts if the account is activated again.",
     "help.maintenance_ahead": "Starts automatically after the maintenance; lower `resources.max_duration` to start before it.",
+    "help.reserved": "Starts automatically when the reservation ends or is cancelled; another pool starts it sooner.",
+    "help.reserved_ahead": "Starts automatically after the reservation; lower `resources.max_duration` to start before it.",
     "help.slots": "Starts when these slots take work again (`muster node show` says why they do not).",
     "help.wait": "Starts when enough slots are free; raise its priority or ask for fewer slots to start sooner.",
     "help.rest": "Starts when the other slots it needs are free.",
@@ -153,6 +157,8 @@ SENTENCES: Mapping[str, str] = {
     "preempt.grow": (
         "grows from {slots:slot} to {size}: they have been free for {seconds} s, and no waiting trial could use them"
     ),
+    "preempt.reserved": "reservation {number:#} takes {nodes} ({whom})",
+    "preempt.moved": "continues elsewhere with {size} of its {slots:slot}: reservation {number:#} takes {nodes} ({whom})",
     # Nodes.
     "node.nobody_heard": (
         "No heartbeat from any node since {at}: the API server or the network in front of it is down, or every node "

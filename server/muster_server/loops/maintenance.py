@@ -1,6 +1,7 @@
-"""The maintenance loop: tells of windows that begin, and closes those whose time is over.
+"""The loops that tell of maintenance windows and reservations that begin, and close those whose time is
+over.
 
-What starts and who gives up slots does not wait for it: that follows from the times of the windows.
+What starts and who gives up slots does not wait for them: that follows from the times alone.
 """
 
 from __future__ import annotations
@@ -11,31 +12,32 @@ from collections.abc import Hashable, Sequence
 from sqlalchemy.orm import Session
 
 from muster_server.db.leases import Lease
-from muster_server.domain.nodes.maintenance import Window, WindowTurn, due_turns
-from muster_server.services.core.maintenance import open_rows, window_of
+from muster_server.domain.nodes.maintenance import Window
+from muster_server.domain.nodes.periods import PeriodTurn, due_turns
+from muster_server.services.core.periods import open_windows, window_of
 from muster_server.services.nodes.maintenance import ANY_WINDOW, apply_turn
 
 from .base import Loop
 
 
-class MaintenanceLoop(Loop[list[tuple[Window, bool]], WindowTurn]):
+class MaintenanceLoop(Loop[list[tuple[Window, bool]], PeriodTurn]):
     name = "maintenance"
     occasion = ANY_WINDOW
 
     def load(
         self, session: Session, *, lease: Lease, now: dt.datetime
     ) -> list[tuple[Window, bool]]:
-        return [(window_of(row), row.announced) for row in open_rows(session)]
+        return [(window_of(row), row.announced) for row in open_windows(session)]
 
     def decide(
         self, snapshot: list[tuple[Window, bool]], *, now: dt.datetime
-    ) -> Sequence[WindowTurn]:
+    ) -> Sequence[PeriodTurn]:
         return due_turns(snapshot, now)
 
     def apply(
-        self, session: Session, decision: WindowTurn, *, lease: Lease, now: dt.datetime
+        self, session: Session, decision: PeriodTurn, *, lease: Lease, now: dt.datetime
     ) -> None:
         apply_turn(session, decision, now=now)
 
-    def describe(self, decision: WindowTurn) -> tuple[Hashable, str]:
-        return f"maintenance:{decision.window_id}:{decision.event}", decision.reason
+    def describe(self, decision: PeriodTurn) -> tuple[Hashable, str]:
+        return f"maintenance:{decision.period_id}:{decision.event}", decision.reason

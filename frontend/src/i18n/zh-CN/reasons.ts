@@ -55,6 +55,8 @@ export const parts: Readonly<Record<string, string>> = {
   "pending.maintenance": "{{nodes}} 个节点上的 {{slots}} 个正在维护（{{window}}：{{reason}}）",
   "pending.maintenance_ahead": "其时限 {{limit}} 会延伸到维护时段（{{window}}：{{reason}}）",
   "pending.maintenance_pilots": "维护期间不申请临时节点（{{window}}：{{reason}}）",
+  "pending.reserved": "{{nodes}} 个节点上的 {{slots}} 个已被预留（预留 {{number}}，归 {{whom}}）",
+  "pending.reserved_ahead": "其时限 {{limit}} 会延伸到预留 {{number}}（归 {{whom}}）",
   "pending.on_slot": "有一个槽位不接受新任务（{{problem}}）",
   "pending.on_other_slots": "另外 {{slots}} 个槽位不接受新任务",
   "pending.on_weak_nodes": "{{nodes}} 个节点上的 {{slots}} 个低于资源池要求的隔离级别 {{level}}",
@@ -118,6 +120,8 @@ export const parts: Readonly<Record<string, string>> = {
   "help.maintenance": "维护结束后自动启动",
   "help.owner_deactivated": "管理员和项目维护者可以停止它或另行提交副本；账号重新启用后自动启动",
   "help.maintenance_ahead": "维护结束后自动启动；缩短 `resources.max_duration` 可在维护前启动",
+  "help.reserved": "预留结束或取消后自动启动；选择其他资源池可以更早启动",
+  "help.reserved_ahead": "预留结束后自动启动；缩短 `resources.max_duration` 可在预留前启动",
   "help.slots": "这些槽位重新接受任务后启动（运行 `muster node show` 查看原因）",
   "help.wait": "空闲槽位足够时启动；提高优先级或减少槽位可以更早启动",
   "help.rest": "其余所需的槽位空闲后启动",
@@ -139,6 +143,8 @@ export const parts: Readonly<Record<string, string>> = {
   "preempt.shrink":
     "为实验 {{experiment}} 的试验 {{trial_no}} 从 {{slots}} 个槽位缩减到 {{size}} 个：其优先级为 {{priority}}（本试验为 {{own_priority}}）",
   "preempt.grow": "从 {{slots}} 个槽位扩展到 {{size}} 个：它们已空闲 {{seconds}} 秒，且没有等待的试验能使用",
+  "preempt.reserved": "预留 {{number}} 占用 {{nodes}}（{{whom}}）",
+  "preempt.moved": "以 {{slots}} 个槽位中的 {{size}} 个在其他节点继续：预留 {{number}} 占用 {{nodes}}（{{whom}}）",
   "search.one_failed": "{{total}} 个试验中有 1 个失败（试验 {{first}}）：{{reason}}。",
   "search.all_failed_alike": "{{total}} 个试验中有 {{num}} 个失败，原因相同：{{reason}}。",
   "search.some_failed_alike":

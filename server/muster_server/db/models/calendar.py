@@ -39,6 +39,31 @@ class MaintenanceWindowRow(Base):
     """Whether its start has been told."""
 
 
+class NodeReservationRow(Base):
+    """A time during which some nodes are for the trials of one user or one project alone. Whether one is
+    active follows from its times; `announced` is for what people are told."""
+
+    __tablename__ = "node_reservations"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    starts_at: Mapped[dt.datetime]
+    ends_at: Mapped[dt.datetime]
+    nodes: Mapped[list[Any]]
+    """Names."""
+    user_id: Mapped[int | None] = belongs_to("users.id", index=True)
+    project_id: Mapped[int | None] = belongs_to("projects.id", index=True)
+    """The user or the project whose trials may use the nodes: exactly one of the two is set."""
+    reason: Mapped[str] = mapped_column(String(500))
+    created_by: Mapped[str] = mapped_column(String(160))
+    created_at: Mapped[dt.datetime]
+    ended_at: Mapped[dt.datetime | None] = mapped_column(index=True)
+    """When it ended, or was cancelled before its time; null: it is open."""
+    ended_by: Mapped[str] = mapped_column(String(160), default="")
+    """Who cancelled it; "" for one that ended by itself, or is open."""
+    announced: Mapped[bool] = mapped_column(default=False)
+    """Whether its start has been told."""
+
+
 class CronScheduleRow(Base):
     """A submission that is made anew at the times of a cron expression, in its owner's name."""
 

@@ -9,6 +9,8 @@ from typing import Literal
 
 from muster_server.domain.messages import Message, shortened
 
+from .periods import Period
+
 Running = Literal["keep", "checkpoint"]
 """What happens to running trials at the start: they go on, or save a checkpoint and give up their
 slots."""
@@ -24,13 +26,9 @@ RUNNING_THEN: Mapping[Running, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class Window(Period):
     """A time during which nothing new starts in its scope."""
 
-    id: int
-    starts_at: dt.datetime
-    ends_at: dt.datetime | None
-    """When it ends by itself; None if somebody has to end it."""
     reason: str
     running: Running
     pools: tuple[str, ...] = ()
@@ -45,23 +43,10 @@ class Window:
         """Return whether the node is in the scope."""
         return self.is_whole or pool in self.pools or node in self.nodes
 
-    def is_active(self, now: dt.datetime) -> bool:
-        return self.starts_at <= now and (self.ends_at is None or now < self.ends_at)
-
     @property
     def place(self) -> str:
         """What it concerns, as names that read the same in every language; "" for the cluster."""
         return shortened([*self.pools, *self.nodes])
-
-    @property
-    def span(self) -> str:
-        """ "2026-12-01 18:00–19:00 UTC", "2026-12-01 18:00 UTC –": the same in every language."""
-        start = f"{self.starts_at.astimezone(dt.UTC):%Y-%m-%d %H:%M}"
-        if self.ends_at is None:
-            return f"{start} UTC –"
-        end = self.ends_at.astimezone(dt.UTC)
-        is_same_day = end.date() == self.starts_at.astimezone(dt.UTC).date()
-        return f"{start}–{end:%H:%M} UTC" if is_same_day else f"{start} – {end:%Y-%m-%d %H:%M} UTC"
 
     @property
     def label(self) -> str:
@@ -143,27 +128,6 @@ class Schedule:
         if ahead is None or self._now + dt.timedelta(seconds=limit_s) <= ahead.starts_at:
             return None
         return ahead.reached_by(limit_s)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WindowTurn:
-    """A window that has begun, or has come to its end by itself, and nobody has been told."""
-
-    window_id: int
-    event: Literal["started", "ended"]
-    reason: str
-    """What people are told."""
-
-
-def due_turns(windows: Iterable[tuple[Window, bool]], now: dt.datetime) -> list[WindowTurn]:
-    """Return what there is to tell of open windows, each with whether its start has been told."""
-    turns = []
-    for window, was_announced in windows:
-        if window.ends_at is not None and window.ends_at <= now:
-            turns.append(WindowTurn(window_id=window.id, event="ended", reason=window.ended))
-        elif window.is_active(now) and not was_announced:
-            turns.append(WindowTurn(window_id=window.id, event="started", reason=window.started))
-    return turns
 
 
 def describe_s(seconds: float) -> str:

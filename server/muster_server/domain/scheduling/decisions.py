@@ -33,9 +33,11 @@ class Preempt:
 
     trial_id: int
     attempt_no: int
-    for_trial_id: int
-    """Who needs them."""
+    for_trial_id: int | None
+    """Who needs them; None for a reservation."""
     reason: Message
+    for_reservation: int | None = None
+    """Number of the reservation that takes a node from it; None if a trial needs its slots."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +47,11 @@ class Resize:
     trial_id: int
     attempt_no: int
     slots: int
-    """More than it holds: grow into idle slots. Fewer: shrink, so that others can start."""
+    """More than it holds: grow into idle slots. Fewer: shrink, so that others can start. As many: move
+    off reserved nodes."""
     reason: Message
+    for_reservation: int | None = None
+    """Number of the reservation that takes a node from it; None for any other cause."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from muster_server.domain.messages import Message, shortened
 from muster_server.domain.nodes.availability import MAINTENANCE, on_node
-from muster_server.domain.nodes.maintenance import Window
+from muster_server.domain.nodes.maintenance import Window, describe_s
+from muster_server.domain.nodes.reservations import NodeReservation
 from muster_server.domain.scheduling.fitting import Shares, fit
 from muster_server.domain.scheduling.offers import Offer
 from muster_server.domain.scheduling.resources import PoolImages, Request
@@ -190,6 +191,15 @@ class Explainer:
         if closing and fit(request, section.room, at_most=request.least_slots) is not None:
             (ahead,) = self._ahead(request, closing)
             return because(ahead, Message("help.maintenance_ahead"))
+        taken = self._nodes.reserved_from(request)
+        if taken:
+            section = self._nodes.section(request, at_any_time=True)
+            if fit(request, section.room, at_most=request.least_slots) is not None:
+                is_ahead = all(not self._nodes.is_reserved_now(n) for n in taken)
+                advice = Message("help.reserved")
+                if is_ahead and request.limit_s:
+                    advice = Message("help.reserved_ahead")
+                return _needs(request, self._reserved(request, taken), advice)
         totals = {n: self._nodes[n].total for n in section.ordinals.tolist()}
         if (ending := self._ends_too_soon(request, section)) is not None:
             return because(ending, Message("help.time_limit"))
@@ -264,6 +274,7 @@ class Explainer:
             self._states[section] = self._state_of(section)
         state = self._states[section]
         state = [*state, *self._ahead(request, self._nodes.closing(request))]
+        state += self._reserved(request, self._nodes.reserved_from(request))
         if section.offer.total >= request.least_slots:
             state = [*state, Message("pending.scattered")]
             uneven = replace(request, uneven=True)
@@ -359,6 +370,32 @@ class Explainer:
             return []
         first = min(windows, key=lambda w: (w.starts_at, w.id))
         return [first.reached_by(request.limit_s)]
+
+    def _reserved(self, request: Request, taken: Sequence[int]) -> list[Message]:
+        """Return which reservations keep a request off nodes."""
+        end = self._nodes.latest_end(request)
+        nodes: dict[NodeReservation, list[int]] = defaultdict(list)
+        for n in taken:
+            reservation = self._nodes[n].reservation_before(request, end)
+            assert reservation is not None
+            nodes[reservation].append(n)
+        found = []
+        for reservation in sorted(nodes, key=lambda r: (r.starts_at, r.id))[:NUM_NAMED]:
+            whom = reservation.label
+            if request.limit_s and not self._nodes.is_reserved_now(nodes[reservation][0]):
+                limit = describe_s(request.limit_s)
+                found.append(
+                    Message("pending.reserved_ahead", limit=limit, number=reservation.id, whom=whom)
+                )
+                continue
+            slots = sum(self._nodes[n].total for n in nodes[reservation])
+            num = len(nodes[reservation])
+            found.append(
+                Message(
+                    "pending.reserved", slots=slots, nodes=num, number=reservation.id, whom=whom
+                )
+            )
+        return found
 
     def _in_maintenance(self, section: NodeSection) -> list[int]:
         shut = sorted(self._nodes.shut & set(section.ordinals.tolist()))

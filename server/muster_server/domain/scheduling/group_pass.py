@@ -24,6 +24,7 @@ from .reservation import Reservation, Reservations
 from .running import RunningKey
 from .spares import Spares
 from .times import SOON
+from .vacating import vacate
 from .views import ProjectView, SchedulerPolicy
 
 MAX_LOOKS = 32
@@ -105,6 +106,7 @@ class GroupPass:
 
     def _run(self) -> None:
         wanted: set[NodeSection] = set()
+        self._vacate()
         self._spares.hold(idle_before=self._made_room_since(self._order.peek()))
         are_held = False
         while (candidate := self._order.pop()) is not None:
@@ -142,6 +144,15 @@ class GroupPass:
             policy=self._policy,
         )
 
+    def _vacate(self) -> None:
+        """Ask the trials to leave whose nodes are about to be reserved for others, or are."""
+        asks = list(vacate(self._group, now=self._now))
+        for ask in asks:
+            key = (ask.trial_id, ask.attempt_no)
+            self._asked.add(key)
+            self._preemption.note(self._group.running.trials[key])
+        self.actions += asks
+
     def _slots_left(self, candidate: Candidate) -> int:
         """Return the slots that the quota of its project leaves it, after the project's trials
         ahead."""
@@ -161,6 +172,8 @@ class GroupPass:
             first = [nodes.by_name[name] for name in trial.files_on if name in nodes.by_name]
         elif trial.preferred_host is not None:
             first = nodes.by_host.get(trial.preferred_host, ())
+        elif kind.request.reservations:  # what is kept from others anyway
+            first = sorted(n for n in nodes.reserved if nodes.is_reserved_now(n))
         shares = fit_in(nodes, kind.request, lambda s: s.offer, at_most=most, first=first)
         if shares is None and kind.expected_s is not None:
             shares = self._backfill(kind, kind.expected_s, most)

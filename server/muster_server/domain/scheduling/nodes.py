@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster_server.domain.nodes.maintenance import NO_MAINTENANCE, NodeMaintenance
+from muster_server.domain.nodes.reservations import NodeReservation
 from muster_server.domain.scheduling.fitting import Shares, fit
 from muster_server.domain.scheduling.offers import Offer
 from muster_server.domain.scheduling.resources import (
@@ -61,6 +62,8 @@ class Node:
     """Index and problem of each slot that nothing holds and that takes no new work, ascending."""
     maintenance: NodeMaintenance = NO_MAINTENANCE
     """The maintenance windows that concern it."""
+    reservations: tuple[NodeReservation, ...] = ()
+    """Its active and planned reservations, the first to start first."""
 
     @classmethod
     def of(cls, view: NodeView, slot_type: str) -> Node:
@@ -88,6 +91,7 @@ class Node:
             free_since=tuple(since for _, since in free),
             held_back=tuple((slot.idx, slot.problem) for slot in idle if slot.problem),
             maintenance=view.maintenance,
+            reservations=view.reservations,
         )
 
     @property
@@ -100,13 +104,27 @@ class Node:
         """What decides its ordinal, its sections and its number of slots: it rarely changes."""
         kind = (self.name, self.host, self.labels, self.container_runtime, self.ends_at)
         how = (self.isolation, self.pool_isolation, self.pool_images, self.pool_spares)
-        return (*kind, *how, self.owner, self.total, self.maintenance.ahead)
+        return (*kind, *how, self.owner, self.total, self.maintenance.ahead, self.reservations)
 
     @property
     def closes_at(self) -> float | None:
         """When its next maintenance begins, in seconds since 1970; None if none is planned."""
         ahead = self.maintenance.ahead
         return None if ahead is None else ahead.starts_at.timestamp()
+
+    def reservation_before(self, request: Request, end: float) -> NodeReservation | None:
+        """Return the first reservation for others that has begun by `end`, in seconds since 1970."""
+        for reservation in self.reservations:
+            if reservation.id not in request.reservations:
+                return reservation if reservation.starts_at.timestamp() < end else None
+        return None
+
+    def leaves_at(self, request: Request) -> float:
+        """Return when it leaves, or a reservation for others takes it from `request`, in seconds since
+        1970; infinity if neither does."""
+        end = math.inf if self.ends_at is None else self.ends_at
+        taken = self.reservation_before(request, end)
+        return end if taken is None else taken.starts_at.timestamp()
 
     @property
     def is_too_weak(self) -> bool:
@@ -154,6 +172,9 @@ class GroupNodes:
         """Nodes that isolate jobs less than the pool requires. They are in no section."""
         self.owned = {n for n, node in enumerate(self.nodes) if node.owner is not None}
         """Nodes that belong to one attempt. They are only in sections of its request."""
+        self.reserved = {n for n, node in enumerate(self.nodes) if node.reservations}
+        """Nodes with active or planned reservations. They are in sections of those that have time left
+        there."""
         num = len(self.nodes)
         self.num_spares = max((node.pool_spares for node in self.nodes), default=0)
         """Nodes to be held for trials that lost a node."""
@@ -169,7 +190,7 @@ class GroupNodes:
         self._sections: dict[tuple[object, ...], NodeSection] = {}
         self._expiring: dict[tuple[object, ...], float] = {}
         """Section → when the first of its nodes has too little time left for it."""
-        self._has_ends = any(node.ends_at is not None for node in self.nodes)
+        self._has_ends = bool(self.reserved) or any(n.ends_at is not None for n in self.nodes)
         self._has_windows = any(node.maintenance.ahead is not None for node in self.nodes)
         self._checks_images = any(node.pool_images != PoolImages() for node in self.nodes)
         self._now: float | None = None
@@ -270,7 +291,7 @@ class GroupNodes:
     def section(self, request: Request, *, at_any_time: bool = False) -> NodeSection:
         """Return the nodes that `request` may use, as far as owner, labels, names, isolation, container
         engine and the time that they have left decide. at_any_time: whether to leave out the last of
-        these, whether they leave or a maintenance window begins."""
+        these, whether they leave, are reserved or a maintenance window begins."""
         names = (request.allow_nodes, request.deny_nodes, request.avoid_nodes)
         how = (request.isolation, request.image if self._checks_images else request.is_contained)
         knows_time = self._now is not None and not at_any_time
@@ -280,12 +301,13 @@ class GroupNodes:
         is_plain = not (request.labels or any(names) or is_timed or limit_s or self._checks_images)
         if is_plain and how == ("none", False) and request.owner is None:
             return self.whole
-        needed_s = request.limit_s + request.grace_s + END_MARGIN_S if is_timed else None
+        needed_s = request.leaves_after_s + END_MARGIN_S if is_timed else None
         key = (
             tuple(sorted(request.labels.items())),
             *names,
             *how,
             request.owner,
+            request.reservations if is_timed else (),
             needed_s,
             limit_s,
         )
@@ -294,10 +316,10 @@ class GroupNodes:
             found = [n for n, node in enumerate(self.nodes) if may_use(request, node)]
             if needed_s is not None and self._now is not None:
                 until = self._now + needed_s
-                found = [n for n in found if (self.nodes[n].ends_at or until) >= until]
-                ends = [end for n in found if (end := self.nodes[n].ends_at) is not None]
-                if ends:
-                    self._expiring[key] = min(ends) - needed_s
+                found = [n for n in found if self.nodes[n].leaves_at(request) >= until]
+                end = min((self.nodes[n].leaves_at(request) for n in found), default=math.inf)
+                if end < math.inf:
+                    self._expiring[key] = end - needed_s
             if limit_s and self._now is not None:
                 until = self._now + limit_s
                 found = [n for n in found if (self.nodes[n].closes_at or until) >= until]
@@ -316,6 +338,27 @@ class GroupNodes:
         until = self._now + request.limit_s
         anywhere = self.section(request, at_any_time=True).ordinals.tolist()
         return [n for n in anywhere if (self.nodes[n].closes_at or until) < until]
+
+    def reserved_from(self, request: Request) -> list[int]:
+        """Return the nodes that `request` might use if reservations for others left it time there."""
+        if not self.reserved or self._now is None:
+            return []
+        end = self.latest_end(request)
+        anywhere = set(self.section(request, at_any_time=True).ordinals.tolist())
+        return [
+            n
+            for n in sorted(self.reserved & anywhere)
+            if self.nodes[n].reservation_before(request, end) is not None
+        ]
+
+    def latest_end(self, request: Request) -> float:
+        """Return when a trial that starts now has left its slots, in seconds since 1970."""
+        return (self._now or 0.0) + request.leaves_after_s + END_MARGIN_S
+
+    def is_reserved_now(self, n: int) -> bool:
+        """Return whether a reservation of the node has begun."""
+        now = -math.inf if self._now is None else self._now
+        return any(r.starts_at.timestamp() <= now for r in self.nodes[n].reservations)
 
     def domains(self, section: NodeSection, label: str) -> list[NodeSection]:
         """`section` by the values of a node label. Nodes without that label are in none."""

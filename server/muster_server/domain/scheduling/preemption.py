@@ -92,7 +92,7 @@ class Preemption:
             imagined.use(shares)
             asks = [_ask(victim, trial, imagined) for victim in asked]
         for victim in asked:
-            self._mark(victim)
+            self.note(victim)
         return asks, shares
 
     def _choose(self, trial: QueuedTrial) -> list[RunningTrial] | None:
@@ -190,7 +190,8 @@ class Preemption:
             self._below[priority] = self._slots(t for t in below if t.key not in self._asked)
         return self._below[priority]
 
-    def _mark(self, trial: RunningTrial) -> None:
+    def note(self, trial: RunningTrial) -> None:
+        """Record that a trial is asked for its slots."""
         self._asked.add(trial.key)
         self._times.ask(trial)
         for node_id in trial.shares:

@@ -9,13 +9,14 @@ from typing import Literal
 
 from muster.document.experiment import ExperimentConfig
 from muster.document.running import EnvironmentSection, ResourcesSection
+from muster.durations import duration_s
 from muster.image_names import is_allowed
 from muster.wire import ISOLATION_LEVELS
 
-from ..durations import parse_duration
 from ..messages import Message, shortened
 from ..nodes.availability import why_unavailable
 from ..nodes.maintenance import NO_MAINTENANCE, NodeMaintenance
+from ..nodes.reservations import NodeReservation
 from ..states import NodeState
 
 TopologyMode = Literal["prefer", "require"]
@@ -60,15 +61,26 @@ class Request:
     limit_s: float = 0.0
     """Time in seconds that it may run by its document, `resources.max_duration`; 0 for no limit.
     A node that ends before is not for it."""
+    min_runtime_s: float = 0.0
+    """Time in seconds for which it must not be asked for its slots, `resources.min_runtime`. Without a
+    time limit, it is kept off nodes that are taken from it before."""
     grace_s: float = ExperimentConfig.stop_grace_s
     """Time in seconds that it may take to save a checkpoint when it is told to stop."""
     owner: Owner | None = None
     """The attempt that it is for, if nodes belong to that one alone: it uses no others. None if none do."""
+    reservations: tuple[int, ...] = ()
+    """Numbers of the open reservations whose nodes are for it, ascending."""
 
     @property
     def least_slots(self) -> int:
         """The fewest slots it can start with: `min_slots` of an elastic request, else `slots`."""
         return self.slots if self.min_slots is None else min(self.min_slots, self.slots)
+
+    @property
+    def leaves_after_s(self) -> float:
+        """Time in seconds after which it can have left its slots: it may run for that long, save a
+        checkpoint, and end."""
+        return max(self.limit_s, self.min_runtime_s) + self.grace_s
 
     @property
     def is_contained(self) -> bool:
@@ -177,6 +189,8 @@ class NodeView:
     """When the node leaves at the latest; None for one that stays."""
     maintenance: NodeMaintenance = NO_MAINTENANCE
     """The maintenance windows that concern it."""
+    reservations: tuple[NodeReservation, ...] = ()
+    """Its active and planned reservations, the first to start first."""
     owner: Owner | None = None
     """The one attempt that may use it; None for any."""
     slots: tuple[SlotView, ...] = ()
@@ -201,9 +215,8 @@ def is_isolated(node_level: str, wanted: str) -> bool:
     return level >= known.index(wanted)
 
 
-def _limit_s(resources: ResourcesSection) -> float:
-    written = resources.max_duration
-    return parse_duration(written).total_seconds() if written is not None else 0.0
+def _seconds(written: str | None) -> float:
+    return (duration_s(written) or 0.0) if written is not None else 0.0
 
 
 def request_of(
@@ -223,7 +236,8 @@ def request_of(
         labels=resources.labels,
         isolation=resources.isolation,
         image=(environment.image or "") if environment is not None else "",
-        limit_s=_limit_s(resources),
+        limit_s=_seconds(resources.max_duration),
+        min_runtime_s=_seconds(resources.min_runtime),
         allow_nodes=tuple(sorted(resources.allow_nodes)),
         deny_nodes=tuple(sorted(resources.deny_nodes)),
         topology_key=topology.key if topology is not None else None,

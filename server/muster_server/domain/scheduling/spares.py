@@ -58,7 +58,8 @@ def num_possible(nodes: GroupNodes, *, only_open: bool = True) -> int:
 
 
 def _may_be_spare(nodes: GroupNodes, n: int) -> bool:
-    return n not in nodes.owned and n not in nodes.too_weak
+    is_apart = n in nodes.owned or n in nodes.too_weak
+    return not is_apart and not nodes.is_reserved_now(n)
 
 
 class Spares:
@@ -133,7 +134,7 @@ class Spares:
         node = self._nodes[n]
         is_small = node.total < self._usual
         size = -node.total if is_small else node.total
-        closes = node.closes_at is not None
+        closes = node.closes_at is not None or bool(node.reservations)
         return node.strikes, closes, is_small, size, self._idle_since(n), n
 
     def _idle_since(self, n: int) -> float:

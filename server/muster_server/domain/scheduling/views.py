@@ -91,6 +91,8 @@ class RunningTrial:
     last_checkpoint_at: dt.datetime | None = None
     """Time of its last checkpoint, since which work would be lost if it were killed now; None
     without a checkpoint."""
+    is_ending: bool = False
+    """Its training is done, and it gives up its slots by itself."""
     yielding: bool = False
     """It has been asked to give up its slots and has not done so yet."""
 

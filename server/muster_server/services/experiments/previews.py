@@ -89,7 +89,9 @@ def preview_experiment(
     planned = None
     if not is_external:
         supplies = functools.partial(_supplies, session, now)
-        planned = plan_one(session, config, foresight, supplies_of=supplies, now=now)
+        planned = plan_one(
+            session, config, foresight, supplies_of=supplies, user_id=user_id, now=now
+        )
     reason = planned.reason if planned else Message("placed.outside")
     perturbed, copied = _clones(spec)
     sampled = searcher.preview(SAMPLED_TRIALS)

@@ -51,7 +51,7 @@ from muster_server.domain.states import (
     TrialState,
     YieldKind,
 )
-from muster_server.services.core.maintenance import load_schedule
+from muster_server.services.core.periods import load_schedule
 from muster_server.services.lifecycle.run_times import load_run_times
 from muster_server.services.nodes import preflights
 from muster_server.services.scheduling.snapshot import load_nodes

@@ -29,7 +29,7 @@ from muster_server.domain.states import ExperimentState, NodeState, TrialState
 from muster_server.schemas.cluster import FailuresOut, PoolSlotsOut
 
 from ..core.liveness import CONTROLLER_LEASE, WORKER_LEASE
-from ..core.maintenance import load_schedule
+from ..core.periods import load_schedule
 
 SCHEDULING = ("open", "cordoned", "draining")
 HEALTH = ("ok", "degraded", "quarantined")

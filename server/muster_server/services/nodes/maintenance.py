@@ -13,13 +13,14 @@ from muster_server.db.engine import touch
 from muster_server.db.models import MaintenanceWindowRow, NodeRow, PoolProviderRow, PoolRow
 from muster_server.domain.durations import EXAMPLES, InvalidMoment, parse_deadline
 from muster_server.domain.messages import Message
-from muster_server.domain.nodes.maintenance import Schedule, WindowTurn
+from muster_server.domain.nodes.maintenance import Schedule
+from muster_server.domain.nodes.periods import PeriodTurn
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.maintenance import MaintenanceIn, MaintenanceListOut, MaintenanceOut
 
 from ..core import audit
 from ..core.events import add_event
-from ..core.maintenance import open_rows, window_of
+from ..core.periods import open_windows, window_of
 from ..core.writes import require_one
 
 MAX_OPEN = 100
@@ -30,7 +31,7 @@ ANY_WINDOW = exists().where(MaintenanceWindowRow.ended_at.is_(None))
 
 def list_windows(session: Session, *, now: dt.datetime) -> MaintenanceListOut:
     """Return the active and planned windows, the first to start first."""
-    rows = {row.id: row for row in open_rows(session)}
+    rows = {row.id: row for row in open_windows(session)}
     schedule = Schedule(map(window_of, rows.values()), now)
     left = {window.id for window in (*schedule.active, *schedule.planned)}
     return MaintenanceListOut(items=[_out(row, now) for id_, row in rows.items() if id_ in left])
@@ -42,8 +43,8 @@ def create(
     """Plan a window, or start one now. Raises InvalidRequest for times and names that cannot work, and
     Conflict when there are too many."""
     problems: list[FieldProblem] = []
-    starts_at = _moment("starts_at", wish.starts_at, now, problems) or now
-    ends_at = _moment("ends_at", wish.ends_at, starts_at, problems)
+    starts_at = moment_of("starts_at", wish.starts_at, now, problems) or now
+    ends_at = moment_of("ends_at", wish.ends_at, starts_at, problems)
     if starts_at < now:
         problems.append(
             FieldProblem("starts_at", Message("field.past"), "leave it out to start now")
@@ -56,13 +57,13 @@ def create(
                 "write a length of time such as 2h, or a later moment",
             )
         )
-    problems += _unknown("pools", wish.pools, _pool_names(session))
-    problems += _unknown("nodes", wish.nodes, session.scalars(select(NodeRow.name)))
+    problems += unknown_names("pools", wish.pools, pool_names(session))
+    problems += unknown_names("nodes", wish.nodes, session.scalars(select(NodeRow.name)))
     if problems:
         raise InvalidRequest(
             "maintenance.invalid", "There can be no such maintenance window.", fields=problems
         )
-    if len(open_rows(session)) >= MAX_OPEN:
+    if len(open_windows(session)) >= MAX_OPEN:
         raise Conflict(
             "maintenance.too_many",
             f"There are {MAX_OPEN} active and planned maintenance windows, the most there may be.",
@@ -131,19 +132,19 @@ def end(
     return _out(row, now)
 
 
-def apply_turn(session: Session, turn: WindowTurn, *, now: dt.datetime) -> None:
+def apply_turn(session: Session, turn: PeriodTurn, *, now: dt.datetime) -> None:
     """Tell of a window that has begun, or close one whose time is over. Raises Outdated, and then
     nothing must be committed, when somebody has done so."""
     query = update(MaintenanceWindowRow).where(
-        MaintenanceWindowRow.id == turn.window_id, MaintenanceWindowRow.ended_at.is_(None)
+        MaintenanceWindowRow.id == turn.period_id, MaintenanceWindowRow.ended_at.is_(None)
     )
     if turn.event == "started":
         query = query.where(MaintenanceWindowRow.announced.is_(False)).values(announced=True)
-        require_one(session, query, f"window {turn.window_id} is not about to start")
+        require_one(session, query, f"window {turn.period_id} is not about to start")
         add_event(session, "maintenance.started", turn.reason, now=now)
     else:
         query = query.values(ended_at=MaintenanceWindowRow.ends_at)
-        require_one(session, query, f"window {turn.window_id} has ended")
+        require_one(session, query, f"window {turn.period_id} has ended")
         add_event(session, "maintenance.ended", turn.reason, now=now)
     _announce(session)
 
@@ -152,7 +153,7 @@ def _announce(session: Session) -> None:
     touch(session, "maintenance", "cluster", "loops")
 
 
-def _moment(
+def moment_of(
     path: str, text: str | None, start: dt.datetime, problems: list[FieldProblem]
 ) -> dt.datetime | None:
     """Return the moment that a field names, a length of time counting from `start`."""
@@ -165,12 +166,14 @@ def _moment(
         return None
 
 
-def _pool_names(session: Session) -> Iterable[str]:
+def pool_names(session: Session) -> Iterable[str]:
+    """Return the names of the pools that have nodes, settings or a provider."""
     names = union(select(NodeRow.pool), select(PoolRow.name), select(PoolProviderRow.pool))
     return session.scalars(names)
 
 
-def _unknown(path: str, wanted: Sequence[str], known: Iterable[str]) -> list[FieldProblem]:
+def unknown_names(path: str, wanted: Sequence[str], known: Iterable[str]) -> list[FieldProblem]:
+    """Return a problem for each name of a list that nothing has."""
     if not wanted:
         return []
     names = sorted(known)

@@ -45,8 +45,8 @@ from muster_server.schemas.cluster import (
 from ..core import audit, liveness
 from ..core.event_views import list_events
 from ..core.events import add_event
-from ..core.maintenance import load_schedule
 from ..core.paging import read_page
+from ..core.periods import load_schedule
 from ..runtime.progress import list_stuck
 from ..scheduling.unsatisfiable import find_impossible
 from . import health

@@ -27,7 +27,7 @@ from muster_server.domain.providers import (
 from muster_server.domain.scheduling.views import QueuedTrial
 from muster_server.domain.states import NodeState
 
-from ..core.maintenance import load_schedule
+from ..core.periods import load_schedule
 from .costs import cost_limits
 
 IDS_PER_QUERY = 500

@@ -66,6 +66,7 @@ class PlacedExperiment(StartingExperiment):
 
     name: str
     project_id: int
+    owner_id: int | None
     blob_sha256: str | None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
-from sqlalchemy import BindParameter, Table, bindparam, func, insert, select, update
+from sqlalchemy import BindParameter, Table, bindparam, exists, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from muster.wire import LocalCheckpoint, WorkSource
@@ -19,12 +19,13 @@ from muster_server.db.models import (
     AttemptRow,
     ClusterIdentityRow,
     ExperimentRow,
+    NodeReservationRow,
     NodeRow,
     NodeSlotRow,
     TrialRow,
 )
 from muster_server.db.raw import columns_of
-from muster_server.domain.messages import to_columns
+from muster_server.domain.messages import shortened, to_columns
 from muster_server.domain.scheduling import NodeShare, Placement, Preempt, Resize, Wait
 from muster_server.domain.states import (
     AllocationState,
@@ -38,7 +39,7 @@ from ..checkpoints import local
 from ..checkpoints.lookup import OBJECT_STORE, StartCheckpoint, start_of
 from ..core.assignments import bump_assignments
 from ..core.events import add_event
-from ..core.maintenance import load_schedule
+from ..core.periods import load_reservations, load_schedule
 from ..core.writes import Outdated, changed
 from ..outputs.sources import work_sources
 from ..quota.spending import price_of
@@ -197,12 +198,15 @@ def place(
         for allocation_id, share in taken.items()
     ]
     connection.execute(_ADD_ALLOCATIONS, [{**of_attempt, **member} for member in members])
+    reserved = _reserved_for_others(session, experiment, decision.shares, now)
     _take(session, taken, now)
     add_event(
         session,
         now=now,
         type="trial.placed",
-        message=_sentence(trial, decision, planned) + _of_work_folder(session, decision, sources),
+        message=_sentence(trial, decision, planned)
+        + _of_work_folder(session, decision, sources)
+        + reserved,
         experiment_id=trial.experiment_id,
         trial_id=trial.id,
         attempt_no=trial.attempt_no,
@@ -248,19 +252,10 @@ def _member(
 
 def preempt(session: Session, decision: Preempt, *, now: dt.datetime) -> None:
     """Ask a running attempt for its slots. Raises Outdated, and then nothing must be committed,
-    when it is not as the decision assumed, or the trial that needs them does not wait any more."""
-    needed = session.scalar(
-        select(TrialRow.id)
-        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
-        .where(
-            TrialRow.id == decision.for_trial_id,
-            TrialRow.state == TrialState.QUEUED,
-            TrialRow.desired == "run",
-            ExperimentRow.desired == "run",
-        )
-    )
-    if needed is None:
-        raise Outdated(f"trial {decision.for_trial_id} does not wait for slots any more")
+    when it is not as the decision assumed, or what needs them does not need them any more."""
+    _require_reserved(session, decision.for_reservation)
+    if decision.for_trial_id is not None:
+        _require_waiting(session, decision.for_trial_id)
     ask_to_yield(
         session,
         _attempt_id(session, decision.trial_id, decision.attempt_no),
@@ -270,9 +265,31 @@ def preempt(session: Session, decision: Preempt, *, now: dt.datetime) -> None:
     )
 
 
+def _require_waiting(session: Session, trial_id: int) -> None:
+    needed = session.scalar(
+        select(TrialRow.id)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .where(
+            TrialRow.id == trial_id,
+            TrialRow.state == TrialState.QUEUED,
+            TrialRow.desired == "run",
+            ExperimentRow.desired == "run",
+        )
+    )
+    if needed is None:
+        raise Outdated(f"trial {trial_id} does not wait for slots any more")
+
+
+def _require_reserved(session: Session, number: int | None) -> None:
+    is_open = NodeReservationRow.id == number, NodeReservationRow.ended_at.is_(None)
+    if number is not None and session.scalar(select(exists().where(*is_open))) is not True:
+        raise Outdated(f"reservation {number} was cancelled")
+
+
 def resize(session: Session, decision: Resize, *, now: dt.datetime) -> None:
     """Ask a running elastic attempt to come back with another world size. Raises Outdated like
     `preempt`."""
+    _require_reserved(session, decision.for_reservation)
     ask_to_yield(
         session,
         _attempt_id(session, decision.trial_id, decision.attempt_no),
@@ -353,6 +370,27 @@ def _refuse_in_maintenance(session: Session, shares: Iterable[NodeShare], now: d
     for node in session.execute(nodes):
         if schedule.of_node(node=node.name, pool=node.pool).active is not None:
             raise Outdated(f"{node.name} is in maintenance")
+
+
+def _reserved_for_others(
+    session: Session, experiment: PlacedExperiment, shares: Iterable[NodeShare], now: dt.datetime
+) -> str:
+    """Return until when a gang has a node that is reserved for others later; "" if none is. Raises
+    Outdated where a reservation has been made since the snapshot was taken."""
+    names = {share.node_name for share in shares}
+    reservations = [
+        one
+        for one in load_reservations(session, now=now)
+        if names & {*one.nodes}
+        and not one.is_for(user_id=experiment.owner_id, project_id=experiment.project_id)
+    ]
+    if not reservations:
+        return ""
+    first = reservations[0]
+    taken = shortened(sorted(names & {*first.nodes}))
+    if first.starts_at <= now:
+        raise Outdated(f"reservation {first.id} has {taken}")
+    return f" Reservation {first.id} takes {taken} from it: {first.label}."
 
 
 def _sentence(trial: PlacedTrial, decision: Placement, start: StartCheckpoint | None) -> str:

@@ -23,13 +23,13 @@ from muster_server.domain.scheduling import (
     Wait,
     WaitingTrial,
 )
-from muster_server.domain.scheduling.resources import request_of
 from muster_server.domain.scheduling.unsatisfiable import is_impossible
 from muster_server.domain.states import TrialState
 from muster_server.schemas.base import parts_out
 from muster_server.schemas.cluster import QueueItem
 from muster_server.schemas.experiments import PlannedNode
 
+from ..core.periods import load_reservations, numbers_for
 from ..documents import planned_command
 from .placement_preview import Foresight
 from .rows import Wish
@@ -225,6 +225,7 @@ def plan_one(
     foresight: Foresight,
     *,
     supplies_of: Callable[[Sequence[QueuedTrial]], Mapping[int, Message]],
+    user_id: int | None,
     now: dt.datetime,
 ) -> Planned:
     """Return the scheduler's decision on a trial that does not exist, behind everything that
@@ -233,6 +234,9 @@ def plan_one(
     supplies_of: returns what providers of pools do for trials that wait, by trial.
     """
     project_id = session.scalar(select(ProjectRow.id).where(ProjectRow.name == config.project))
+    numbers = numbers_for(
+        load_reservations(session, now=now), user_id=user_id, project_id=project_id
+    )
     trial = QueuedTrial(
         trial_id=PLANNED_TRIAL_ID,
         trial_no=1,
@@ -240,7 +244,7 @@ def plan_one(
         project_id=project_id if project_id is not None else PLANNED_TRIAL_ID,
         priority=config.resources.priority,
         queued_at=now,
-        request=request_of(config.resources, config.environment),
+        request=Wish.of(config, reservations=numbers).request,
     )
     with foresight.ask(now) as (snapshot, without):
         starting = {a.trial_id for a in without.actions if isinstance(a, Placement)}

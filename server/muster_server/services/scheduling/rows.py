@@ -10,11 +10,11 @@ from typing import Any
 from sqlalchemy import select
 
 from muster.document.experiment import ExperimentConfig
-from muster.durations import duration_s
 from muster_server.db.models import NodeRow, PilotRow, PoolRow
 from muster_server.domain.lifecycle.avoidance import avoiding, from_plain
 from muster_server.domain.nodes.availability import is_blocked_by
 from muster_server.domain.nodes.maintenance import NO_MAINTENANCE, NodeMaintenance
+from muster_server.domain.nodes.reservations import LEAVE_MARGIN_S, NodeReservation
 from muster_server.domain.runtime.progress import (
     STALE_S,
     Progress,
@@ -34,8 +34,6 @@ from muster_server.domain.scheduling.resources import (
 )
 from muster_server.domain.states import TERMINAL_ATTEMPT, AttemptState, TrialState
 
-KILL_MARGIN_S = 10.0
-"""Past its grace a trial that must leave is gone after about this long."""
 FOREVER = dt.datetime.max.replace(tzinfo=dt.UTC)
 
 
@@ -45,22 +43,22 @@ class Wish:
 
     request: Request
     preemptible: bool
-    min_runtime_s: float
-    """Seconds from the start of its workers for which an attempt is not preempted."""
     num_steps: int | None
     num_epochs: float | None
     stop_grace_s: float
     keeps_files: bool
 
     @classmethod
-    def of(cls, config: ExperimentConfig) -> Wish:
+    def of(cls, config: ExperimentConfig, *, reservations: tuple[int, ...] = ()) -> Wish:
+        """Return what a document says. reservations: as in Request."""
         num_steps, num_epochs = planned_length(config)
         return cls(
             request=replace(
-                request_of(config.resources, config.environment), grace_s=config.stop_grace_s
+                request_of(config.resources, config.environment),
+                grace_s=config.stop_grace_s,
+                reservations=reservations,
             ),
             preemptible=config.resources.preemptible,
-            min_runtime_s=duration_s(config.resources.min_runtime or "0s") or 0.0,
             num_steps=num_steps,
             num_epochs=num_epochs,
             stop_grace_s=config.stop_grace_s,
@@ -98,10 +96,13 @@ NODES = (
 
 
 def node_view(
-    node: Any, slots: Sequence[Any], maintenance: NodeMaintenance = NO_MAINTENANCE
+    node: Any,
+    slots: Sequence[Any],
+    maintenance: NodeMaintenance = NO_MAINTENANCE,
+    reservations: tuple[NodeReservation, ...] = (),
 ) -> NodeView:
-    """Return a node's view from its row of `NODES`, its rows of `scheduling.SLOTS` and the maintenance
-    windows that concern it."""
+    """Return a node's view from its row of `NODES`, its rows of `scheduling.SLOTS`, and the maintenance
+    windows and reservations that concern it."""
     return NodeView(
         id=node.id,
         name=node.name,
@@ -115,6 +116,7 @@ def node_view(
         labels={str(key): str(value) for key, value in node.labels.items()},
         ends_at=node.ends_at,
         maintenance=maintenance,
+        reservations=reservations,
         isolation=node.isolation or "none",
         pool_isolation=node.pool_isolation or "none",
         container_runtime=node.container_runtime or "",
@@ -209,7 +211,7 @@ def running_trial(
     until = FOREVER
     if is_leaving:
         asked_at = row.yield_at or row.ended_at
-        grace = dt.timedelta(seconds=wish.stop_grace_s + KILL_MARGIN_S)
+        grace = dt.timedelta(seconds=wish.stop_grace_s + LEAVE_MARGIN_S)
         # What is still there after that is on a node that is not heard: nobody knows how long.
         if asked_at is not None and asked_at + grace > now:
             end = until = asked_at + grace
@@ -220,7 +222,7 @@ def running_trial(
             # From then on it is overdue, or may have been silent for too long.
             until = min(end, progress.reported_at + dt.timedelta(seconds=STALE_S))
     started_at = row.started_at or row.created_at
-    kept_until = started_at + dt.timedelta(seconds=wish.min_runtime_s)
+    kept_until = started_at + dt.timedelta(seconds=wish.request.min_runtime_s)
     if now < kept_until:
         until = min(until, kept_until)
     trial = RunningTrial(
@@ -240,6 +242,7 @@ def running_trial(
         queue_no=row.queue_no,
         expected_end_at=end,
         last_checkpoint_at=row.checkpoint_at,
+        is_ending=row.state == AttemptState.WINDING_DOWN,
         yielding=is_leaving,
     )
     return trial, until

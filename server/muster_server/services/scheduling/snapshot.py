@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from muster_server.db.models import (
     UserRow,
 )
 from muster_server.db.raw import RawQuery, RawRow
+from muster_server.domain.nodes.reservations import NodeReservation, on_nodes
 from muster_server.domain.scheduling import (
     QueuedTrial,
     RunningTrial,
@@ -45,7 +46,7 @@ from muster_server.domain.states import (
 from muster_server.settings import Settings
 
 from ..checkpoints.lookup import ADOPTED
-from ..core.maintenance import load_schedule
+from ..core.periods import load_reservations, load_schedule, numbers_for
 from ..quota.projects import load_projects
 from .rows import NODES, Wish, node_view, queued_trial, running_trial
 
@@ -110,6 +111,7 @@ _OPEN = (
         ExperimentRow.num_continued,
         ExperimentRow.project_id,
         ExperimentRow.priority,
+        ExperimentRow.owner_id,
     )
     .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
     .outerjoin(UserRow, UserRow.id == ExperimentRow.owner_id)
@@ -276,6 +278,7 @@ _RUNNING = (
         TrialRow.num_steps_planned,
         TrialRow.progress_at,
         CheckpointRow.created_at.label("checkpoint_at"),
+        ExperimentRow.owner_id,
     )
     .select_from(AttemptRow)
     .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
@@ -320,10 +323,14 @@ class _Running(NamedTuple):
     trial: RunningTrial
 
 
-class _KnownRows(NamedTuple):
-    """A document, by what tells it from an earlier one of the experiment, or of another."""
+_Version = tuple[RawRow, tuple[int, ...]]
 
-    version: RawRow
+
+class _KnownRows(NamedTuple):
+    """A document, by what tells it from an earlier one of the experiment, or of another, and the
+    reservations that are for it."""
+
+    version: _Version
     wish: Wish
 
 
@@ -352,13 +359,19 @@ class SnapshotLoader:
         # Experiments first: where a statement sees what was committed meanwhile, a trial without
         # its experiment is left to the next pass.
         opened = {row[0]: row for row in self._open_query.fetch(session)}
-        self._load_nodes(session, now)
+        reservations = load_reservations(session, now=now)
+        self._load_nodes(session, reservations, now)
         has_spares = any(node.view.pool_spares for node in self._nodes.values())
         returning = self._fetch_returning(session, now) if has_spares else []
         queued = [row for row in self._queued_query.fetch(session) + returning if row[1] in opened]
         running = self._running_query.fetch(session)
-        versions = {row[1]: row[1:4] for row in running}
-        versions |= {row[1]: opened[row[1]][:3] for row in queued}
+
+        def version(facts: RawRow, project_id: int, owner_id: int | None) -> _Version:
+            return facts, numbers_for(reservations, user_id=owner_id, project_id=project_id)
+
+        versions = {row[1]: version(row[1:4], row[4], row[-1]) for row in running}
+        for experiment in (opened[row[1]] for row in queued):
+            versions[experiment[0]] = version(experiment[:3], experiment[3], experiment[5])
         self._load_wishes(session, versions)
         lost = self._load_lost(session) if has_spares else {}
         self._load_queued(session, queued, opened, now, lost, {row[0] for row in returning})
@@ -371,7 +384,7 @@ class SnapshotLoader:
             projects=load_projects(session),
         )
 
-    def _load_wishes(self, session: Session, versions: Mapping[int, RawRow]) -> None:
+    def _load_wishes(self, session: Session, versions: Mapping[int, _Version]) -> None:
         known = {
             experiment_id: self._wishes[experiment_id]
             for experiment_id, version in versions.items()
@@ -383,11 +396,16 @@ class SnapshotLoader:
             for experiment_id, config in session.execute(
                 select(ExperimentRow.id, ExperimentRow.config).where(ExperimentRow.id.in_(ids))
             ):
-                known[experiment_id] = _KnownRows(versions[experiment_id], Wish.of(config))
+                version = versions[experiment_id]
+                wish = Wish.of(config, reservations=version[1])
+                known[experiment_id] = _KnownRows(version, wish)
         self._wishes = known
 
-    def _load_nodes(self, session: Session, now: dt.datetime) -> None:
+    def _load_nodes(
+        self, session: Session, reservations: Sequence[NodeReservation], now: dt.datetime
+    ) -> None:
         schedule = load_schedule(session, now=now)
+        reserved = on_nodes(reservations)
         slots: dict[str, list[RawRow]] = defaultdict(list)
         for slot in self._slots_query.fetch(session):
             slots[slot[0]].append(slot)
@@ -401,11 +419,13 @@ class SnapshotLoader:
                 or node.row != row
                 or node.slots != slots[node_id]
                 or node.view.maintenance != maintenance
+                or node.view.reservations != reserved.get(row[1], ())
             ):
                 view = node_view(
                     self._nodes_query.convert(row),
                     [self._slots_query.convert(slot) for slot in slots[node_id]],
                     maintenance,
+                    reserved.get(row[1], ()),
                 )
                 held = Counter(slot[3] for slot in slots[node_id] if slot[3] is not None)
                 node = _Node(row, slots[node_id], held, view)
@@ -437,14 +457,15 @@ class SnapshotLoader:
             if is_away or experiment_id not in self._wishes:
                 continue  # it has just left the queue, or was deleted
             known = old.get(trial_id)
-            keeps_files = self._wishes[experiment_id].wish.keeps_files
-            files_on = files.get(trial_id, ()) if keeps_files else ()
+            wish = self._wishes[experiment_id].wish
+            files_on = files.get(trial_id, ()) if wish.keeps_files else ()
             if (
                 known is None
                 or known.row != row
                 or known.experiment != experiment
                 or known.past != past
                 or known.trial.request.owner != owners.get(trial_id)
+                or known.trial.request.reservations != wish.request.reservations
                 or known.trial.files_on != files_on
                 or known.trial.lost_slots != lost.get(trial_id)
                 or known.trial.is_returning != is_returning
@@ -456,7 +477,7 @@ class SnapshotLoader:
                     self._queued_query.convert(row),
                     experiments[experiment_id],
                     None if past is None else self._past_query.convert(past),
-                    self._wishes[experiment_id].wish,
+                    wish,
                     now,
                     owners.get(trial_id),
                     files_on,
@@ -514,12 +535,17 @@ class SnapshotLoader:
             if attempt_id not in shares or experiment_id not in self._wishes:
                 continue
             known = old.get(attempt_id)
-            if known is not None and (known.row != row or known.trial.shares != shares[attempt_id]):
+            wish = self._wishes[experiment_id].wish
+            if known is not None and (
+                known.row != row
+                or known.trial.shares != shares[attempt_id]
+                or known.trial.request.reservations != wish.request.reservations
+            ):
                 known = None
             if known is None or not (is_later and now < known.until):
                 trial, until = running_trial(
                     self._running_query.convert(row),
-                    self._wishes[experiment_id].wish,
+                    wish,
                     shares[attempt_id],
                     now,
                 )
