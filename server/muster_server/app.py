@@ -59,7 +59,7 @@ from muster_server.api.accounts import (
 )
 from muster_server.api.agent_calls import AgentCalls
 from muster_server.api.analysis import diagnoses, goodput, planner, profiles, scaling
-from muster_server.api.calendar import maintenance, schedules
+from muster_server.api.calendar import maintenance, reservations, schedules
 from muster_server.api.dashboard import dashboard_route
 from muster_server.api.http import errors, openapi
 from muster_server.api.http.guard import Gate, beginning, operations_of
@@ -116,6 +116,7 @@ _API_ROUTERS = (
     catalog.router,
     cluster.router,
     maintenance.router,
+    reservations.router,
     experiments.router,
     exports.router,
     operations.router,

@@ -73,7 +73,7 @@ SIGNED_OUT = 4401
 _TOPIC = re.compile(
     r"cluster|experiments|experiment:[1-9][0-9]{0,18}|"
     r"trial:[1-9][0-9]{0,18}(:(logs|metrics))?|node:[A-Za-z0-9._-]{1,64}|inbox:[1-9][0-9]{0,18}|"
-    r"deployments|maintenance|models|model:[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+    r"deployments|maintenance|reservations|models|model:[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 )
 
 

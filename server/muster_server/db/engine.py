@@ -40,7 +40,7 @@ def touch(session: Session, *topics: str) -> None:
     """Announce that something changed. Published after the commit, and only if it happens.
 
     Topics: "cluster", "experiments", "experiment:{id}", "trial:{id}", "trial:{id}:metrics",
-    "trial:{id}:logs", "node:{id}", "inbox:{user_id}", "maintenance", "schedules", "assignments:{node_id}" (wakes that agent's
+    "trial:{id}:logs", "node:{id}", "inbox:{user_id}", "maintenance", "reservations", "schedules", "assignments:{node_id}" (wakes that agent's
     long poll), "loops" (wakes the controller).
     """
     session.info.setdefault(_TOPICS, set()).update(topics)

@@ -57,7 +57,7 @@ from .diagnoses import DiagnosisLoop
 from .guards import GuardLoop
 from .heartbeats import Sightings
 from .lifecycle import LifecycleLoop, lifecycle_policy
-from .maintenance import MaintenanceLoop
+from .maintenance import MaintenanceLoop, ReservationLoop
 from .providers import PilotWorker, ProviderLoop
 from .scaling import ScalingLoop
 from .scheduler import SchedulerLoop
@@ -110,6 +110,7 @@ class Controller:
             BudgetLoop(database),
             DependencyLoop(database),
             MaintenanceLoop(database),
+            ReservationLoop(database),
             ScheduleLoop(database),
             scheduler,
             providers,

@@ -78,8 +78,9 @@ def test_every_kind_that_a_rule_can_name_is_made_by_some_event():
             )
         ),
     }
-    # Neither a summary nor a schedule that starts nothing is about an event.
-    assert made | {"summary.weekly", "schedule.failed"} == set(get_args(RuleKind))
+    # Neither a summary nor a schedule that starts nothing is about an event, nor is a reservation about one
+    # experiment: it is told to each of those whom it concerns.
+    assert made | {"summary.weekly", "schedule.failed", "nodes.reserved"} == set(get_args(RuleKind))
 
 
 def rule(**given):

@@ -77,6 +77,7 @@ GROUPS = {
     "notify": ("notifications", "app"),
     "node": ("nodes", "app"),
     "maintenance": ("muster.cli.commands.calendar.maintenance", "app"),
+    "reservation": ("muster.cli.commands.calendar.reservations", "app"),
     "schedule": ("muster.cli.commands.calendar.schedules", "app"),
     "search": ("search", "app"),
     "guard": ("muster.cli.commands.analysis.guards", "app"),

@@ -1,11 +1,13 @@
-"""What commands say of maintenance windows."""
+"""What commands about maintenance windows and reservations share."""
 
 from __future__ import annotations
 
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
-from .output import printable, say
+from muster.durations import duration_s
+
+from .output import printable, say, usage_error
 
 if TYPE_CHECKING:
     from muster.client import Client
@@ -51,3 +53,18 @@ def until(window: Any) -> str:
 def utc(moment: str) -> str:
     """Return an ISO time as "2026-12-01 18:00 UTC"."""
     return f"{dt.datetime.fromisoformat(moment).astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def moment(option: str, text: str) -> str:
+    """Return what an option names as the server reads it: a length of time as it is, a moment with its
+    time zone, that of this machine if it names none. Raises CommandFailure."""
+    if duration_s(text.strip()) is not None:
+        return text.strip()
+    try:
+        found = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise usage_error(
+            f"{option} {printable(text)!r} is no moment.",
+            'write it as "2026-12-01 18:00", or with a time zone: 2026-12-01T18:00Z',
+        ) from None
+    return found.astimezone(dt.UTC).isoformat()

@@ -23,6 +23,7 @@ RuleKind = Literal[
     "schedule.failed",
     "node.lost",
     "cluster.maintenance",
+    "nodes.reserved",
     "summary.weekly",
 ]
 """Kinds that a rule can name."""
@@ -121,6 +122,12 @@ EVENTS: Mapping[RuleKind, NotifiedEvent] = {
         when="a maintenance window was planned, has started or has ended",
         event_types=("maintenance.planned", "maintenance.started", "maintenance.ended"),
         is_public=True,
+    ),
+    "nodes.reserved": NotifiedEvent(
+        title=LocalizedText("Nodes reserved", "节点预留"),
+        when="a reservation for you or your project is made, begins or ends, or one for others takes slots of your trial",
+        event_types=(),
+        is_personal=True,
     ),
     "summary.weekly": NotifiedEvent(
         title=LocalizedText("Weekly summary", "每周汇总"),

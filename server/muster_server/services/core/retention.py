@@ -24,6 +24,7 @@ from muster_server.db.models import (
     LogStreamRow,
     MaintenanceWindowRow,
     MetricBatchRow,
+    NodeReservationRow,
     NodeSampleRow,
     OneTimeTokenRow,
     PilotRow,
@@ -38,7 +39,7 @@ DISMISSAL_DAYS = 90
 IDEMPOTENCY_DAYS = 1
 ONE_TIME_TOKEN_DAYS = 1
 MAINTENANCE_DAYS = 365
-"""Maintenance windows that have ended are kept this long."""
+"""Maintenance windows and reservations that have ended are kept this long."""
 PREFLIGHT_DAYS = 30
 PILOT_DAYS = 30
 """Pilots that have ended are listed this long."""
@@ -94,6 +95,7 @@ def delete_expired(session: Session, now: dt.datetime, limit: int = ROWS_FIRST) 
             MaintenanceWindowRow.ended_at < before(days=MAINTENANCE_DAYS),
             1,
         ),
+        (NodeReservationRow, NodeReservationRow.ended_at < before(days=MAINTENANCE_DAYS), 1),
         (PilotRow, PilotRow.ended_at < before(days=PILOT_DAYS), 1),
         (ExportChunkRow, ExportChunkRow.export_id.in_(exports), PIECE_WEIGHT),
         (ExportRow, ExportRow.expires_at < now, 1),

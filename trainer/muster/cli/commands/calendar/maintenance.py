@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ...absent import server
 from ...group import CommandSet
-from ...maintenance_notes import scope, until, utc
-from ...output import Cell, print_rows, printable, printed_json, say, usage_error
+from ...maintenance_notes import moment, scope, until, utc
+from ...output import Cell, print_rows, printed_json, say
 
 if TYPE_CHECKING:
     from muster.client import schema
@@ -76,7 +75,7 @@ def plan(
 ) -> None:
     """Plan maintenance: what would still run then by its time limit is not started before it."""
     body = {
-        "starts_at": _moment(from_),
+        "starts_at": moment("--from", from_),
         "ends_at": for_,
         "reason": reason,
         "running": running,
@@ -93,7 +92,7 @@ def list_() -> None:
         "state": lambda window: "active" if window["is_active"] else "planned",
         "concerns": lambda window: scope(window),
         "from": ("starts_at", utc),
-        "until": ("ends_at", lambda moment: utc(moment) if moment else "ended by hand"),
+        "until": ("ends_at", lambda at: utc(at) if at else "ended by hand"),
         "running": "running",
         "by": "created_by",
         "reason": "reason",
@@ -122,16 +121,3 @@ def _create(body: dict[str, Any], pools: list[str] | None, nodes: list[str] | No
         f"Maintenance {window['id']} of {scope(window)} {begins}, {until(window)}. "
         f"{RUNNING[window['running']]}"
     )
-
-
-def _moment(text: str) -> str:
-    """Return a moment with its time zone: that of this machine if it names none. Raises
-    CommandFailure."""
-    try:
-        moment = dt.datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise usage_error(
-            f"--from {printable(text)!r} is no moment.",
-            'write it as "2026-12-01 18:00", or with a time zone: 2026-12-01T18:00Z',
-        ) from None
-    return moment.astimezone(dt.UTC).isoformat()
