@@ -19,6 +19,7 @@ export type PoolUtilization = Schemas["PoolUtilizationOut"];
 export type Pool = Schemas["PoolOut"];
 
 export type MaintenanceWindow = Schemas["MaintenanceOut"];
+export type NodeReservation = Schemas["ReservationOut"];
 
 export type Health = Schemas["Ready"];
 
@@ -43,6 +44,12 @@ export const utilization = (hours: number) =>
 export const maintenance = queryOptions({
   queryKey: ["maintenance"],
   queryFn: async ({ signal }) => (await unwrap(client.GET("/api/v1/maintenance", { signal }))).items,
+});
+
+/** Active and planned reservations of nodes. */
+export const reservations = queryOptions({
+  queryKey: ["reservations"],
+  queryFn: async ({ signal }) => (await unwrap(client.GET("/api/v1/reservations", { signal }))).items,
 });
 
 /** Every node: pages of 200 until the end (a cluster page shows all of them). */

@@ -11,6 +11,7 @@ import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
 import { FormDialog } from "../../../components/dialogs/FormDialog";
 import { actions, type Column, column, DataTable, lead } from "../../../components/tables/DataTable";
 import { Stamp, useTimeZone } from "../../../components/Time";
+import type { TimeZone } from "../../../lib/time";
 import css from "../cluster.module.css";
 
 type Scope = "cluster" | "pools" | "nodes";
@@ -70,6 +71,37 @@ export function MaintenanceList() {
   );
 }
 
+/** The moment of a date and time that was typed; null for none. */
+export const momentOf = (typed: string, zone: TimeZone): string | null =>
+  typed ? new Date(zone === "utc" ? `${typed}Z` : typed).toISOString() : null;
+
+/** Names to tick. */
+export function Choices(props: {
+  label: string;
+  choices: readonly string[];
+  chosen: readonly string[];
+  onChange: (names: string[]) => void;
+}) {
+  const { chosen, onChange } = props;
+  return (
+    <fieldset className={css["choice"]}>
+      <legend>{props.label}</legend>
+      {props.choices.map((name) => (
+        <label key={name}>
+          <input
+            type="checkbox"
+            checked={chosen.includes(name)}
+            onChange={(event) =>
+              onChange(event.currentTarget.checked ? [...chosen, name] : chosen.filter((one) => one !== name))
+            }
+          />
+          <span>{name}</span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
 /** Asks what is to be maintained, when and why. */
 export function MaintenanceButton({ nodes }: { nodes: readonly Node[] }) {
   const { t } = useTranslation();
@@ -100,7 +132,7 @@ function Plan({ nodes, onClose }: { nodes: readonly Node[]; onClose: () => void 
         client.POST("/api/v1/maintenance", {
           body: {
             reason: reason.trim(),
-            starts_at: from ? new Date(zone === "utc" ? `${from}Z` : from).toISOString() : null,
+            starts_at: momentOf(from, zone),
             ends_at: length.trim() || null,
             pools: scope === "pools" ? [...names] : [],
             nodes: scope === "nodes" ? [...names] : [],
@@ -144,21 +176,7 @@ function Plan({ nodes, onClose }: { nodes: readonly Node[]; onClose: () => void 
         allowDeselect={false}
       />
       {scope === "cluster" ? null : (
-        <fieldset className={css["choice"]}>
-          <legend>{t(`maintenance.of.${scope}`)}</legend>
-          {choices.map((name) => (
-            <label key={name}>
-              <input
-                type="checkbox"
-                checked={names.includes(name)}
-                onChange={(event) =>
-                  setNames(event.currentTarget.checked ? [...names, name] : names.filter((one) => one !== name))
-                }
-              />
-              <span>{name}</span>
-            </label>
-          ))}
-        </fieldset>
+        <Choices label={t(`maintenance.of.${scope}`)} choices={choices} chosen={names} onChange={setNames} />
       )}
       <TextInput
         type="datetime-local"

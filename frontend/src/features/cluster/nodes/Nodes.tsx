@@ -20,6 +20,7 @@ import { MaintenanceButton, MaintenanceList } from "./Maintenance";
 import { NodeState } from "./NodeState";
 import { PreflightButton } from "./PreflightButton";
 import { Preflights } from "./Preflights";
+import { ReservationList, ReserveButton } from "./Reservations";
 import { usageOf } from "./usage";
 
 export function Nodes() {
@@ -49,6 +50,7 @@ export function Nodes() {
         actions={
           isAdmin && query.data && query.data.length > 0 ? (
             <>
+              <ReserveButton nodes={query.data} />
               <MaintenanceButton nodes={query.data} />
               <PreflightButton chosen={chosen} />
               {join}
@@ -81,6 +83,7 @@ export function Nodes() {
                   />
                 )}
               </Section>
+              <ReservationList nodes={data} />
               <MaintenanceList />
               <Preflights />
             </>
