@@ -197,6 +197,21 @@ def test_slots_that_are_given_up_are_promised_to_the_beneficiary():
     assert not waits[3].is_promised
 
 
+def test_the_beneficiary_leaves_other_nodes_to_whoever_makes_room():
+    """Of an elastic trial that shrinks, one node is free before the other."""
+    leaving = make_running(1, {"b": 2}, yielding=True)
+    nodes, one = {"a": 2, "b": 2}, make_reservation(nodes=("b",))
+    decisions = decide([one], nodes, [make_queued(2, 2, **OURS)], [leaving])
+    assert placed(decisions) == []
+    assert "waiting for slots" in decisions[0].reason.english or decisions[0].is_promised
+    back = make_queued(1, 4, min_slots=1, resize_slots=2)
+    decisions = decide([one], nodes, [make_queued(2, 2, **OURS), back])
+    assert (where(decisions, 1), where(decisions, 2)) == ({"a": 2}, {"b": 2})
+    too_large = make_queued(2, 4, nodes=2, **OURS)
+    three = {"a": 2, "b": 2, "c": 2}
+    assert where(decide([one], three, [too_large], [leaving]), 2) == {"a": 2, "c": 2}
+
+
 def test_a_reserved_node_is_no_spare():
     nodes = [make_node(name, 2, pool_spares=1) for name in ("a", "b")]
     decisions = decide([make_reservation()], nodes, [make_queued(1, 2, **OURS), make_queued(2, 2)])

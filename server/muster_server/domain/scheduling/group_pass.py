@@ -173,7 +173,7 @@ class GroupPass:
         elif trial.preferred_host is not None:
             first = nodes.by_host.get(trial.preferred_host, ())
         elif kind.request.reservations:  # what is kept from others anyway
-            first = sorted(n for n in nodes.reserved if nodes.is_reserved_now(n))
+            first = nodes.reserved_for(kind.request)
         shares = fit_in(nodes, kind.request, lambda s: s.offer, at_most=most, first=first)
         if shares is None and kind.expected_s is not None:
             shares = self._backfill(kind, kind.expected_s, most)
@@ -182,10 +182,25 @@ class GroupPass:
         if shares is None:
             self._misfits.add(kind)
             return False
+        if kind.request.reservations and self._waits_for_reserved(kind, shares):
+            return False
         if trial.files_on and {nodes[n].name for n in shares} != set(trial.files_on):
             return False
         self._start(candidate, shares)
         return True
+
+    def _waits_for_reserved(self, kind: Kind, shares: Shares[int]) -> bool:
+        """Return whether a gang that fits elsewhere waits instead for what is being given up on the nodes
+        that are reserved for it: where it fits now, whoever makes room for it may want to go on."""
+        nodes, running = self._group.nodes, self._group.running
+        own = nodes.reserved_for(kind.request)
+        if set(shares) <= set(own) or kind.request.least_slots > sum(map(nodes.room, own)):
+            return False
+        return any(
+            trial.yielding or trial.key in self._asked
+            for n in own
+            for trial in running.on_node.get(nodes[n].id, {}).values()
+        )
 
     def _backfill(self, kind: Kind, expected_s: float, most: int) -> Shares[int] | None:
         """Return shares on slots that stay reserved until after the gang's own end; None if it does

@@ -351,6 +351,18 @@ class GroupNodes:
             if self.nodes[n].reservation_before(request, end) is not None
         ]
 
+    def reserved_for(self, request: Request) -> list[int]:
+        """Return the nodes that a reservation keeps for `request` now."""
+        now = math.inf if self._now is None else self._now
+        return [
+            n
+            for n in sorted(self.reserved if request.reservations else ())
+            if any(
+                r.id in request.reservations and r.starts_at.timestamp() <= now
+                for r in self.nodes[n].reservations
+            )
+        ]
+
     def latest_end(self, request: Request) -> float:
         """Return when a trial that starts now has left its slots, in seconds since 1970."""
         return (self._now or 0.0) + request.leaves_after_s + END_MARGIN_S
