@@ -199,6 +199,10 @@ SENTENCES: Mapping[str, str] = {
         "{num} of {total:trial} that ended normally have no value of {metric}, by which this search compares trials. "
         "The first is trial {first:#}."
     ),
+    "experiment.still_open": (
+        "It has stood still for {minutes} min, longer than any of its attempts ran: nothing of it runs or is queued, "
+        "and it has not ended."
+    ),
     "search.still_undecided": (
         "This search has stood still for {minutes} min, longer than any of its trials ran: the controller has not "
         "decided on {events:event} of it."

@@ -249,6 +249,29 @@ def test_a_search_that_stands_still_for_longer_than_its_trials_ran_says_so(datab
     assert said(10) is None
 
 
+def test_a_single_training_that_stands_still_says_so_and_one_that_was_paused_does_not(
+    database, submit, show, monkeypatch
+):
+    """The default document: one trial, without a search."""
+    submit()
+    search_pass(database, NOW)
+    with database.transaction() as session:
+        session.scalars(select(ExperimentRow)).one().state = "RUNNING"
+    later = clock.now() + dt.timedelta(minutes=3)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    for state, stands_still in (("COMPLETED", True), ("PAUSED", False), ("QUEUED", False)):
+        with database.transaction() as session:
+            session.scalars(select(TrialRow)).one().state = state
+        warnings = show("/cluster")["warnings"]
+        assert len(warnings) == stands_still, state
+        for warning in warnings:
+            assert warning["standstill"]["text"] == (
+                "It has stood still for 3 min, longer than any of its attempts ran: nothing of it runs or is "
+                "queued, and it has not ended. Stop the experiment and continue it: its trials go on from their "
+                "checkpoints."
+            )
+
+
 def test_a_standstill_is_on_the_page_and_in_the_list(database, submit, show, monkeypatch):
     submit(POPULATION)
     with database.transaction() as session:

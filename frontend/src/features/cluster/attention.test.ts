@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { Cluster, Node } from "../../api/queries";
-import { attention } from "./attention";
+import { actionsOf, attention } from "./attention";
 
 const NOW = Date.parse("2026-03-01T12:00:00Z");
 const at = (minutesAgo: number): string => new Date(NOW - minutesAgo * 60_000).toISOString();
@@ -76,6 +76,42 @@ test("what diverges or stands still is named, with how many more there are", () 
     ["diverged", "/trials/4", "loss", undefined],
     ["still", "/experiments/2", "why", undefined],
     ["moreWarnings", "/experiments", "", 3],
+  ]);
+});
+
+test("every line ends in what mends it", () => {
+  const impossible = (code: string) =>
+    ({ trial_id: 4, experiment_id: 9, waiting_since: at(5), pending_parts: [{ code, params: {} }] }) as unknown;
+  const state = cluster({
+    ...failures(1),
+    impossible: [impossible("pending.too_few"), impossible("pending.indivisible")] as Cluster["impossible"],
+    num_impossible: 3,
+    stuck: [{ trial_id: 3, trial_no: 2, stuck_at: at(1), moved_at: at(2) }] as Cluster["stuck"],
+    num_stuck: 2,
+    warnings: [
+      { experiment_id: 2, only_trial_id: null, non_finite_metric: null, standstill: { text: "why", parts: [] } },
+      { experiment_id: 5, only_trial_id: 8, non_finite_metric: "loss", standstill: null },
+    ] as unknown as Cluster["warnings"],
+    num_warnings: 3,
+    num_failures: 2,
+    oldest_queued_at: at(45),
+  });
+  const items = attention(state, [node({ state: "LOST" }), node({ health: "degraded" })], NOW);
+  const found = items.map((item) => [item.kind, ...actionsOf(item).map(({ name, to }) => `${name} ${to}`)]);
+  expect(found.toSorted()).toEqual([
+    ["diverged", "showMetrics /trials/8"],
+    ["failed", "showFailure /experiments/7"],
+    ["health", "showNode /nodes/n1"],
+    ["impossible", "changeCopy /submit"],
+    ["impossible", "changeCopy /submit", "addNode /nodes/add"],
+    ["moreFailed", "showList /experiments"],
+    ["moreImpossible", "showQueue /queue"],
+    ["moreStuck", "showList /experiments"],
+    ["moreWarnings", "showList /experiments"],
+    ["node", "showNode /nodes/n1"],
+    ["still", "stopAndContinue /experiments/2"],
+    ["stuck", "showRanks /trials/3"],
+    ["wait", "showQueue /queue"],
   ]);
 });
 

@@ -3,6 +3,25 @@ import type { Cluster, Node } from "../../api/queries";
 import type { Part } from "../../i18n/server";
 import { parseAt } from "../../lib/time";
 
+/** What can be done about an item, as the next page to go to. */
+export interface AttentionAction {
+  /** Of its text. */
+  name:
+    | "addNode"
+    | "changeCopy"
+    | "showFailure"
+    | "showList"
+    | "showMetrics"
+    | "showNode"
+    | "showQueue"
+    | "showRanks"
+    | "stopAndContinue";
+  to: string;
+  search?: Record<string, string | number>;
+  /** Only administrators can do it. */
+  isForAdmins?: boolean;
+}
+
 export interface Attention {
   /** Names this occurrence, so that the next one is listed although this one was dismissed. */
   key: string;
@@ -25,6 +44,8 @@ export interface Attention {
   name: string;
   /** Of a trial, its number. */
   no?: number;
+  /** Of a trial that cannot start. */
+  experimentId?: number;
   /** How many it is about. */
   count?: number;
   /** Of its page. */
@@ -68,6 +89,49 @@ const ORDER: Record<Attention["kind"], number> = {
   moreFailed: 3,
 };
 const LONG_WAIT_MS = 30 * 60_000;
+
+/** Codes of reasons that go away with another node. */
+const NODE_HELPS = new Set([
+  "pending.no_such_slots",
+  "pending.none_allowed",
+  "pending.no_container",
+  "pending.no_isolation",
+  "pending.too_few",
+  "pending.no_domain",
+  "pending.ends_before",
+  "pending.beside_spares",
+]);
+
+/** What mends a problem; every item has at least one. */
+export function actionsOf(item: Attention): AttentionAction[] {
+  const here = { to: item.to, search: item.search };
+  switch (item.kind) {
+    case "node":
+    case "health":
+      return [{ name: "showNode", ...here }];
+    case "impossible": {
+      const copy = { name: "changeCopy", to: "/submit", search: { from: item.experimentId ?? 0 } } as const;
+      const isNodeLacking = (item.parts ?? []).some(({ code }) => NODE_HELPS.has(code));
+      return isNodeLacking ? [copy, { name: "addNode", to: "/nodes/add", isForAdmins: true }] : [copy];
+    }
+    case "stuck":
+      return [{ name: "showRanks", to: item.to, search: { tab: "ranks" } }];
+    case "diverged":
+      return [{ name: "showMetrics", ...here }];
+    case "still":
+      return [{ name: "stopAndContinue", ...here }];
+    case "failed":
+      return [{ name: "showFailure", ...here }];
+    case "wait":
+    case "moreImpossible":
+      return [{ name: "showQueue", ...here }];
+    case "failures":
+    case "moreFailed":
+    case "moreStuck":
+    case "moreWarnings":
+      return [{ name: "showList", ...here }];
+  }
+}
 
 export function attention(cluster: Cluster | undefined, nodes: readonly Node[], now: number): Attention[] {
   const out: Attention[] = [];
@@ -168,6 +232,7 @@ export function attention(cluster: Cluster | undefined, nodes: readonly Node[], 
       tone: "warn",
       to: `/trials/${trial.trial_id}`,
       name: trial.experiment_name,
+      experimentId: trial.experiment_id,
       detail: trial.pending_reason,
       parts: trial.pending_parts,
       at: trial.waiting_since,

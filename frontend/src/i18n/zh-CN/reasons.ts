@@ -151,6 +151,8 @@ export const parts: Readonly<Record<string, string>> = {
     "{{total}} 个试验中有 {{num}} 个失败。其中最早的 {{read}} 个里，有 {{alike}} 个与试验 {{first}} 原因相同：{{reason}}。",
   "search.without_metric":
     "{{total}} 个正常结束的试验中，有 {{num}} 个没有 {{metric}} 的值，而搜索按它比较试验；最早的是试验 {{first}}。",
+  "experiment.still_open":
+    "它已停滞 {{minutes}} 分钟，比它的任何一次尝试运行得都久：没有试验在运行或排队，实验却没有结束。",
   "search.still_undecided":
     "这个搜索已停滞 {{minutes}} 分钟，比它的任何试验运行得都久：控制器还有它的 {{events}} 个事件没有处理。",
   "search.still_waiting":

@@ -1,4 +1,4 @@
-"""A search that stands still: nothing of it runs or is queued, and it is not over."""
+"""A search or a single training that stands still: nothing of it runs or is queued, and it is not over."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ AT_REST = (*TERMINAL_TRIAL, TrialState.PAUSED)
 def standstill(
     session: Session, experiment: ExperimentRow, by_state: Mapping[str, int], now: dt.datetime
 ) -> AnyMessage | None:
-    """Return why a search has stood still for longer than any of its trials ran; None if it moves,
+    """Return why an experiment has stood still for longer than any of its trials ran; None if it moves,
     if a user paused it, or if it is somebody else's turn.
 
     by_state: number of its trials in each state.
     """
     is_going_on = experiment.state == ExperimentState.RUNNING and experiment.desired == "run"
-    if not is_going_on or not method_of(experiment.config.search.method).is_search:
+    is_search = method_of(experiment.config.search.method).is_search
+    # A rung pauses trials of a search; that of a single training was paused by somebody.
+    if not is_going_on or (not is_search and TrialState.PAUSED in by_state):
         return None
     if experiment.search_state is None or any(state not in AT_REST for state in by_state):
         return None
@@ -40,7 +42,12 @@ def standstill(
     if still_s <= max(LEAST_S, _longest_s(session, experiment.id)):
         return None
     minutes, num_unheard = int(still_s // 60), _num_unheard(session, experiment)
-    if num_unheard:
+    if not is_search:
+        reason = Message("experiment.still_open", minutes=minutes)
+        advice = Message("help.stop_and_continue")
+        if num_unheard:
+            advice = Message("help.controller_log")
+    elif num_unheard:
         reason = Message("search.still_undecided", minutes=minutes, events=num_unheard)
         advice = Message("help.controller_log")
     else:
