@@ -232,3 +232,25 @@ def test_everybody_sees_maintenance_without_a_reload_until_it_ends(
         expect(banner).to_have_count(0)
         client.post(f"/maintenance/{planned['id']}:end")
         expect(page.get_by_test_id("maintenance")).to_have_count(0)
+
+
+def test_nodes_are_reserved_and_cancelled_on_the_page(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    with stack.client() as client:
+        client.post("/projects", {"name": "reserving"})
+        (name, *_) = sorted(node["name"] for node in client.pages("/nodes"))
+        page.goto(f"{stack.url}/nodes")
+        page.get_by_test_id("reserve").click()
+        form = page.get_by_test_id("reservation-form")
+        form.get_by_role("checkbox", name=name).check()
+        form.get_by_role("textbox", name="Project").fill("reserving")
+        form.get_by_label("Reason").fill("paper deadline")
+        form.get_by_role("button", name="Reserve").click()
+        expect(page.get_by_test_id("reservations")).to_contain_text("paper deadline")
+        expect(page.get_by_test_id("reservation-lines")).to_contain_text("reserving")
+        page.get_by_test_id("reservation-cancel").click()
+        page.get_by_test_id("confirm").click()
+        expect(page.get_by_test_id("reservations")).to_have_count(0)
+        (made,) = [x for x in client.get("/audit")["items"] if x["action"] == "reservation.create"]
+        assert made["detail"]["nodes"] == [name]

@@ -370,8 +370,9 @@ class SnapshotLoader:
             return facts, numbers_for(reservations, user_id=owner_id, project_id=project_id)
 
         versions = {row[1]: version(row[1:4], row[4], row[-1]) for row in running}
-        for experiment in (opened[row[1]] for row in queued):
-            versions[experiment[0]] = version(experiment[:3], experiment[3], experiment[5])
+        for experiment_id in {row[1] for row in queued}:
+            experiment = opened[experiment_id]
+            versions[experiment_id] = version(experiment[:3], experiment[3], experiment[5])
         self._load_wishes(session, versions)
         lost = self._load_lost(session) if has_spares else {}
         self._load_queued(session, queued, opened, now, lost, {row[0] for row in returning})
