@@ -179,6 +179,14 @@ def test_an_elastic_trial_moves_away_as_large_as_it_can(nodes, held, size):
         assert "continues elsewhere with" in decision.reason.english
 
 
+@pytest.mark.parametrize(("starts_s", "grows"), [(300 + 90, True), (300 + 89, False), (-10, False)])
+def test_nothing_grows_into_a_node_that_it_would_have_to_leave_at_once(starts_s, grows):
+    nodes = [make_node(name, 2, free_since=at(-HOUR)) for name in ("a", "b")]
+    running = make_running(1, {"b": 2}, slots=4, min_slots=1)
+    decisions = decide([make_reservation(starts_s, 2 * HOUR)], nodes, (), [running])
+    assert [d.slots for d in decisions if isinstance(d, Resize)] == ([4] if grows else [])
+
+
 def test_several_do_not_count_on_the_same_slots():
     running = [make_running(i, {"a": 2}, slots=2, min_slots=1, priority=i) for i in (1, 2)]
     nodes = {"a": 4, "b": 2}

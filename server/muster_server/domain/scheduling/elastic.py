@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from muster_server.domain.messages import Message
 
@@ -55,7 +56,7 @@ def grow(
         for trial in sorted(trials, key=lambda t: (-t.priority, t.place, t.trial_id)):
             used = group.running.held[trial.project_id]
             used += extra.get(trial.project_id, 0) + grown[trial.project_id]
-            size = _larger(group, trial, used)
+            size = _larger(group, trial, used, stays_s=policy.grow_after_s)
             if size is not None:
                 grown[trial.project_id] += size - trial.slots
                 yield Resize(
@@ -80,11 +81,17 @@ def _offer_lasting(nodes: GroupNodes, since: dt.datetime, wanted: Collection[int
         nodes.keep(n, nodes.raw(n) - min(lasting, nodes.raw(n)))
 
 
-def _larger(group: SchedulingGroup, trial: RunningTrial, used: int) -> int | None:
+def _larger(
+    group: SchedulingGroup, trial: RunningTrial, used: int, *, stays_s: float
+) -> int | None:
     """Return the size to which `trial` grows, or None. What it then takes is no longer on offer.
 
-    used: slots of its project's quota that are taken.
+    used: slots of its project's quota that are taken. stays_s: seconds for which a node must not be
+    reserved for others, so that it is not left again at once.
     """
+    request = trial.request
+    if group.nodes.reserved:
+        request = replace(request, min_runtime_s=max(stays_s, request.min_runtime_s))
     most = trial.request.slots
     if (quota := group.quotas.get(trial.project_id)) is not None:
         most = min(most, trial.slots + quota - used)
@@ -93,7 +100,7 @@ def _larger(group: SchedulingGroup, trial: RunningTrial, used: int) -> int | Non
     own = group.shares_of(trial)
     for n, num in own.items():
         group.nodes.give(n, num)
-    shares = fit_in(group.nodes, trial.request, lambda section: section.offer, at_most=most)
+    shares = fit_in(group.nodes, request, lambda section: section.offer, at_most=most)
     for n, num in own.items():
         group.nodes.give(n, -num)
     size = 0 if shares is None else sum(shares.values())
