@@ -69,6 +69,7 @@ TITLES = {
     "members": "Members of projects, and groups",
     "views": "Saved views",
     "panels": "Panels of the dashboard",
+    "reports": "Reports",
     "secrets": "Secrets",
     "notifications": "Notifications",
     "scaling": "Scaling reports",

@@ -38,6 +38,7 @@ from muster_server.api import (
     preflights,
     projects,
     prometheus,
+    reports,
     trials,
     tunnels,
 )
@@ -120,6 +121,7 @@ _API_ROUTERS = (
     experiments.router,
     exports.router,
     operations.router,
+    reports.router,
     schedules.router,
     ask_tell.router,
     projects.router,

@@ -258,6 +258,8 @@ class Settings(BaseSettings):
     """Groups of the provider whose members are viewers."""
     oidc_default_role: Literal["member", "viewer", "none"] = "member"
     """Role of who is in none of these groups; `none`: they may not sign in."""
+    report_links: bool = False
+    """Whether reports can be shown by a link that expires to people without an account."""
     scim_token: SecretStr | None = None
     """Token with which an identity provider manages accounts and groups by SCIM, at least 32 characters; two
     are separated by a space while one replaces the other. Unset: SCIM is off."""

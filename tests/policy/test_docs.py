@@ -398,8 +398,8 @@ DOCUMENTS = list(documents())
 def test_every_experiment_document_is_valid(where: str, text: str) -> None:
     """A fragment is tried in the smallest document that it can be a part of."""
     parsed: dict[str, Any] = yaml.safe_load(text)
-    if "services" in parsed:
-        return  # a piece of a compose file
+    if "services" in parsed or "blocks" in parsed:
+        return  # a piece of a compose file, or a report
     whole = text
     if "name" not in parsed:
         whole += "\nname: a-fragment\n"

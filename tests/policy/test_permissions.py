@@ -25,6 +25,7 @@ PUBLIC = {"healthz", "readyz", "dashboard"} | {
     "setup",
     "login",
     "one_time_sign_in",
+    "open_report_link",
     "check_invitation",
     "accept_invitation",
 }

@@ -520,6 +520,12 @@ SENTENCES: Mapping[str, str] = {
     ),
     # Slots that do nothing.
     # What a schedule did at a time.
+    "report.no_runs": "No run matches.",
+    "report.too_many_runs": "More than {limit} runs match. Narrow the choice of runs.",
+    "report.no_baseline": "The baseline, trial {trial}, is not among these runs.",
+    "report.too_large": (
+        "What the report shows would exceed {mib} MiB here. Move some blocks to another report."
+    ),
     "schedule.started": "Started at its time.",
     "schedule.made_up": "Started once for several times at which no controller ran.",
     "schedule.replaced": "Started, after experiment {experiment} of the time before was told to stop.",

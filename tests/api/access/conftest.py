@@ -18,6 +18,9 @@ from muster_server.db.models import (
     ModelRow,
     ModelVersionRow,
     PanelRow,
+    ReportCommentRow,
+    ReportLinkRow,
+    ReportRow,
     ScalingReportRow,
     UserRow,
 )
@@ -87,6 +90,21 @@ def _add_one_of_each(database, username, project, name):
         session.add(schedule)
         session.add_all([export, diagnosis, report, panel, model, deployment])
         session.flush()
+        # A report of runs, which addresses call by the same name as one of scaling.
+        page = ReportRow(
+            id=report.id, project_id=experiment.project_id, owner_id=experiment.owner_id,
+            title=f"{name} report", blocks=[], created_at=NOW, changed_at=NOW,
+        )  # fmt: skip
+        session.add(page)
+        session.flush()
+        link = ReportLinkRow(
+            **common, report_id=page.id, secret_hash=name, expires_at=NOW + dt.timedelta(days=1)
+        )
+        comment = ReportCommentRow(
+            report_id=page.id, author_id=experiment.owner_id, text=name, created_at=NOW
+        )
+        session.add_all([link, comment])
+        session.flush()
         version = ModelVersionRow(
             **common, model_id=model.id, number=1, state="ready", source="checkpoint",
             checkpoint_id=checkpoint.id, lineage={}, metrics={}, updated_at=NOW,
@@ -123,4 +141,6 @@ def _add_one_of_each(database, username, project, name):
             "alias": "best",
             "promotion_id": promotion.id,
             "schedule_id": schedule.id,
+            "comment_id": comment.id,
+            "link_id": link.id,
         }

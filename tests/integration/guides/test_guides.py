@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,23 @@ def check_scaling(stack: Stack) -> None:
     assert detail["model"]["bandwidth_bytes_per_s"]["value"] > 0
 
 
+def check_reports(stack: Stack) -> None:
+    """The table has the mean and deviation of the seeds' last values."""
+    with stack.client() as client:
+        (report,) = client.pages("/reports")
+        content = client.get(f"/reports/{report['id']}/content")
+        (experiment,) = client.pages("/experiments", label=["paper=demo"])
+        trials = client.trials(experiment["id"])
+    rows = content["blocks"][1]["table"]["rows"]
+    assert [row["keys"] for row in rows] == [["0.01"], ["0.1"]]
+    for row in rows:
+        last = [t["summary"]["val/accuracy"]["last"] for t in trials if t["id"] in row["trial_ids"]]
+        assert len(last) == 3
+        (cell,) = row["cells"]
+        assert cell["value"] == pytest.approx(statistics.fmean(last))
+        assert cell["deviation"] == pytest.approx(statistics.stdev(last))
+
+
 GUIDES_RUN = {
     "quickstart.md": check_quickstart,
     "experiments.md": check_experiments,
@@ -99,6 +117,7 @@ GUIDES_RUN = {
     "projects.md": None,
     "sign-in.md": None,
     "schedules.md": None,
+    "reports.md": check_reports,
 }
 
 

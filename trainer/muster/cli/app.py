@@ -79,6 +79,7 @@ GROUPS = {
     "maintenance": ("muster.cli.commands.calendar.maintenance", "app"),
     "reservation": ("muster.cli.commands.calendar.reservations", "app"),
     "schedule": ("muster.cli.commands.calendar.schedules", "app"),
+    "report": ("muster.cli.commands.analysis.reports", "app"),
     "search": ("search", "app"),
     "guard": ("muster.cli.commands.analysis.guards", "app"),
     "checkpoint": ("checkpoints", "app"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import ForeignKey, String, UniqueConstraint
+from sqlalchemy import ForeignKey, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from .base import Base, BigId, belongs_to
@@ -67,3 +67,50 @@ class PanelRow(Base):
     """Markdown; "" for the other kinds."""
     created_at: Mapped[dt.datetime]
     changed_at: Mapped[dt.datetime]
+
+
+class ReportRow(Base):
+    """A page of text, charts, tables and media over runs of a project."""
+
+    __tablename__ = "reports"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    project_id: Mapped[int] = belongs_to("projects.id", index=True)
+    owner_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
+    title: Mapped[str] = mapped_column(String(200))
+    blocks: Mapped[list[Any]]
+    """schemas.reports.Block as JSON, from the top of the page."""
+    version: Mapped[int] = mapped_column(default=1)
+    """Number of the change that made it what it is, from 1."""
+    created_at: Mapped[dt.datetime]
+    changed_at: Mapped[dt.datetime]
+    frozen_at: Mapped[dt.datetime | None]
+    """Time whose values it shows; null: it shows those of the moment it is read."""
+    frozen: Mapped[bytes | None] = mapped_column(LargeBinary, deferred=True)
+    """schemas.reports.ReportContentOut of that time as JSON."""
+
+
+class ReportCommentRow(Base):
+    """What somebody wrote below a report."""
+
+    __tablename__ = "report_comments"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    report_id: Mapped[int] = belongs_to("reports.id", BigId, index=True)
+    author_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
+    text: Mapped[str]
+    created_at: Mapped[dt.datetime]
+
+
+class ReportLinkRow(Base):
+    """A secret that shows one report to whoever has it, without an account."""
+
+    __tablename__ = "report_links"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    report_id: Mapped[int] = belongs_to("reports.id", BigId, index=True)
+    secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    created_by: Mapped[str] = mapped_column(String(160))
+    created_at: Mapped[dt.datetime]
+    expires_at: Mapped[dt.datetime]
+    last_used_at: Mapped[dt.datetime | None]

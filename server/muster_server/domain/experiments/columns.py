@@ -38,11 +38,14 @@ FixedColumn = Literal[
 FixedTrialColumn = Literal["no", "state", "metric", "step", "started", "ended", "elapsed"]
 """What every trial has. `metric` is the search's, `elapsed` the seconds from its first start to its
 end."""
+FixedRunColumn = Literal["name", "experiment", "trial", "state", "step", "seed"]
+"""What every run of a report has: `experiment` and `trial` are ids."""
 Statistic = Literal["last", "min", "max", "best"]
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "is"]
 
 FIXED: tuple[FixedColumn, ...] = get_args(FixedColumn)
 FIXED_OF_TRIALS: tuple[FixedTrialColumn, ...] = get_args(FixedTrialColumn)
+FIXED_OF_RUNS: tuple[FixedRunColumn, ...] = get_args(FixedRunColumn)
 MAX_COLUMN_CHARS = 320
 MAX_DEPTH = 12
 """Keys of a path into the document."""

@@ -33,6 +33,7 @@ from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
 from muster_server.db.models.base import Json
 from muster_server.domain.experiments.columns import (
     FIXED,
+    FIXED_OF_TRIALS,
     BadColumn,
     Condition,
     TableColumn,
@@ -105,7 +106,7 @@ def read_conditions(texts: Sequence[str], fixed: Sequence[str]) -> list[Conditio
 
 def _bad(field: str, text: str, error: BadColumn, fixed: Sequence[str]) -> InvalidRequest:
     shown = text if len(text) <= 60 else f"{text[:60]}…"
-    config = "config.<path>; label.<name>; " if fixed is FIXED else ""
+    config = "" if fixed is FIXED_OF_TRIALS else "config.<path>; label.<name>; "
     return InvalidRequest(
         "experiments.bad_column",
         f"{shown!r} {error}.",
@@ -300,13 +301,17 @@ def values_of(
         config = dump(row.config)
         for column in own:
             values = {"config": config, "label": row.labels}.get(column.kind, hparams)
-            found[row.id][column.text] = _shown(row, values, summary, column)
+            found[row.id][column.text] = value_in(row, values, summary, column)
     return found
 
 
-def _shown(
+def value_in(
     row: ExperimentRow, values: Mapping[str, Any], summary: Mapping[str, Any], column: TableColumn
 ) -> Scalar:
+    """Return the value of a column, as `values_of` does.
+
+    values: what the path of the column leads into. summary: of the trial, for a metric.
+    """
     if column.kind == "metric":
         statistic = str(column.statistic)
         if statistic == "best":
