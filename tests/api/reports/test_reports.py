@@ -156,7 +156,7 @@ def test_a_chart_has_the_curves_of_its_runs_in_groups(member_client, seeds):
     assert (block["expressions"], block["log"]) == (["val/loss * 2"], True)
 
 
-def test_the_latest_media_of_a_name_are_shown(member_client, database, seeds):
+def test_the_latest_media_of_a_name_are_shown(member_client, database, seeds, monkeypatch):
     with database.transaction() as session:
         for step, data in ((1, b"old"), (5, b"new"), (9, b"late")):
             session.add(
@@ -171,6 +171,8 @@ def test_the_latest_media_of_a_name_are_shown(member_client, database, seeds):
     (one,) = shown(member_client, report)[0]["media"]
     assert (one["item"]["step"], one["data"]) == (5, "bmV3")
     assert "<pre>new</pre>" in exported(member_client, report, "html")
+    monkeypatch.setattr(content_module, "MEDIA_RUNS_MAX", 1)
+    assert shown(member_client, report)[0]["problem_parts"][0]["params"] == {"limit": 1}
 
 
 def test_a_frozen_report_keeps_its_values(member_client, viewer_client, database, seeds):

@@ -58,6 +58,8 @@ POINTS_MAX = 300
 """Points or buckets of one curve."""
 MEDIA_MAX = 48
 """Media items of a block."""
+MEDIA_RUNS_MAX = 24
+"""Runs of a block of media, each of which is looked through."""
 MEDIA_PER_NAME = 8
 """Media items of one name of one run: what its ranks have logged at the step."""
 
@@ -137,7 +139,8 @@ def _content_of(session: Session, project_id: int, block: Block) -> BlockContent
     if isinstance(block, ChartBlock):
         by = [block.group_by] if block.group_by else []
         return _chart(session, block, _read_runs(session, project_id, block.runs, by))
-    return _media(session, block, _read_runs(session, project_id, block.runs, ()))
+    runs = _read_runs(session, project_id, block.runs, (), limit=MEDIA_RUNS_MAX)
+    return _media(session, block, runs)
 
 
 def _columns_of(block: TableBlock) -> list[str]:
@@ -148,8 +151,18 @@ def _columns_of(block: TableBlock) -> list[str]:
 
 
 def _read_runs(
-    session: Session, project_id: int, runs: RunSet, columns: Sequence[str]
+    session: Session,
+    project_id: int,
+    runs: RunSet,
+    columns: Sequence[str],
+    *,
+    limit: int | None = None,
 ) -> list[ReportRun]:
+    """Return the runs of a set with their values in columns, by experiment and number.
+
+    limit: RUNS_MAX by default. Raises _Problem for none and for more.
+    """
+    limit = limit or RUNS_MAX
     wanted = [read_column(text, "columns", FIXED_OF_RUNS) for text in dict.fromkeys(columns)]
     names = list(dict.fromkeys(column.path[0] for column in wanted if column.kind == "metric"))
     query = (
@@ -167,15 +180,15 @@ def _read_runs(
         .where(ExperimentRow.project_id == project_id, ExperimentRow.deleting_at.is_(None))
         .where(_is_in(runs))
         .order_by(ExperimentRow.id, TrialRow.no)
-        .limit(RUNS_MAX + 1)
+        .limit(limit + 1)
     )
     if runs.only_completed:
         query = query.where(TrialRow.state == TrialState.COMPLETED)
     rows = session.execute(query).all()
     if not rows:
         raise _Problem(Message("report.no_runs"))
-    if len(rows) > RUNS_MAX:
-        raise _Problem(Message("report.too_many_runs", limit=RUNS_MAX))
+    if len(rows) > limit:
+        raise _Problem(Message("report.too_many_runs", limit=limit))
     configs: dict[int, Any] = {}
     found = []
     for experiment, trial_id, no, state, step, seed, hparams, *entries in rows:
