@@ -59,6 +59,8 @@ PAGES = [
     "/deployments/{model}",
     "/queue",
     "/goodput",
+    "/reports",
+    "/reports/{page}",
     "/schedules",
     "/sessions",
     "/nodes",
@@ -126,6 +128,17 @@ def ids(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
             f"/experiments/{ended['id']}/scaling-reports", {"slots": [1], "repeats": 1, "steps": 10}
         )
         client.post(f"/scaling-reports/{report['id']}:cancel")
+        runs = {"experiments": [search["id"]]}
+        blocks = [
+            {"kind": "markdown", "text": "# Seeds\n\nLower is **better**."},
+            {"kind": "table", "title": "Loss", "runs": runs, "columns": ["hparam.lr", "metric.last.train/loss"]},
+            {"kind": "table", "runs": runs, "group_by": ["state"], "columns": ["metric.last.train/loss"]},
+            {"kind": "chart", "title": "Loss", "runs": runs, "metrics": ["train/loss"]},
+            {"kind": "media", "runs": runs, "names": ["none"]},
+            {"kind": "media", "runs": {"labels": ["none"]}, "names": ["none"]},
+        ]  # fmt: skip
+        page = client.post("/reports", {"project": "default", "title": "axe", "blocks": blocks})
+        client.post(f"/reports/{page['id']}/comments", {"text": "Why?"})
         client.call("PUT", "/groups/axe-team")
         client.call("PUT", f"/groups/axe-team/members/{client.get('/auth/me')['username']}")
         client.upload_model(model, config, notes="for axe")
@@ -140,7 +153,9 @@ def ids(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
             "failed": failed["only_trial_id"],
             "node": node["id"],
             "waits": waits["id"],
+            "page": page["id"],
         }
+        client.delete(f"/reports/{page['id']}")
         client.stop(waits["id"])
         # Other files begin with a server that has no models.
         client.stop_deployment(model)

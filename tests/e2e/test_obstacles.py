@@ -35,6 +35,8 @@ PAGES = [
     "/deployments/nets",
     "/queue",
     "/goodput",
+    "/reports",
+    "/reports/1",
     "/schedules",
     "/sessions",
     "/nodes",

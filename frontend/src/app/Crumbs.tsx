@@ -3,7 +3,7 @@ import { Link, useLocation } from "@tanstack/react-router";
 import { type ReactNode, useEffect } from "react";
 import { useTranslation } from "react-i18next";
 
-import { experiment, node, trial } from "../api/queries";
+import { experiment, node, report, trial } from "../api/queries";
 import { isSingle } from "../lib/catalog";
 import { rememberPlace } from "../lib/recentPlaces";
 import { lastView, rememberView } from "./lastViews";
@@ -46,6 +46,7 @@ export function Crumbs() {
   const trialData = trialQuery.data;
   const experimentData = useQuery({ ...experiment(number), enabled: section === "experiments" && isId }).data;
   const nodeData = useQuery({ ...node(id), enabled: section === "nodes" && id !== "" && id !== "add" }).data;
+  const reportData = useQuery({ ...report(number), enabled: section === "reports" && isId }).data;
 
   let crumbs: { label: string; to?: string }[];
   if (section === "trials") {
@@ -75,6 +76,9 @@ export function Crumbs() {
   } else if (section === "docs") {
     crumbs = [{ label: t("nav.docs"), to: "/docs/contents" }];
     if (docTitle) crumbs.push({ label: docTitle });
+  } else if (section === "reports") {
+    crumbs = [{ label: t("nav.reports"), to: "/reports" }];
+    if (id) crumbs.push({ label: reportData?.title ?? `#${id}` });
   } else if (section === "schedules") {
     crumbs = [{ label: t("nav.experiments"), to: "/experiments" }, { label: t("nav.schedules") }];
   } else if (section === "sessions") {
@@ -96,7 +100,7 @@ export function Crumbs() {
   }
   const last = crumbs.at(-1)?.label ?? "";
   const address = section === "docs" ? pathname : `/${section}/${id}`;
-  const isKnown = Boolean(trialData ?? experimentData ?? nodeData ?? docTitle);
+  const isKnown = Boolean(trialData ?? experimentData ?? reportData ?? nodeData ?? docTitle);
   const place =
     crumbs.length > 2
       ? crumbs

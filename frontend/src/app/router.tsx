@@ -139,6 +139,23 @@ const experimentsRoute = createRoute({
   ...asksEarly(askForFirstRows),
 });
 
+const sharedReportRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/shared-report",
+  component: lazyPage(() => import("../features/reports/SharedReport"), "SharedReport"),
+});
+const reportsRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/reports",
+  component: lazyPage(() => import("../features/reports/Reports"), "Reports"),
+});
+const reportRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/reports/$reportId",
+  beforeLoad: ({ params }) => numeric(params.reportId),
+  component: lazyPage(() => import("../features/reports/ReportPage"), "ReportPage"),
+});
+
 const schedulesRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/schedules",
@@ -278,6 +295,7 @@ const routeTree = rootRoute.addChildren([
   signInRoute,
   setupRoute,
   invitationRoute,
+  sharedReportRoute,
   appRoute.addChildren([
     deviceRoute,
     overviewRoute,
@@ -292,6 +310,8 @@ const routeTree = rootRoute.addChildren([
     scalingRoute,
     trialRoute,
     diagnosisRoute,
+    reportsRoute,
+    reportRoute,
     schedulesRoute,
     sessionsRoute,
     logsRoute,

@@ -12,6 +12,7 @@ export * from "./outputs";
 export * from "./panels";
 export * from "./notifications";
 export { PAGE } from "./pages";
+export * from "./reports";
 export * from "./schedules";
 export * from "./sessions";
 export * from "./trials";

@@ -9,8 +9,9 @@ import { me } from "../../api/queries";
 import { Notice } from "../../components/basics";
 import { isReady, NewPassword, NO_PASSWORD } from "../../components/NewPassword";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
+import { useFromHash } from "../../components/useFromHash";
 import css from "./auth.module.css";
-import { Frame, useFromHash } from "./Frame";
+import { Frame } from "./Frame";
 
 /** The page that an invitation links to: whoever opens it chooses the password of their account. */
 export function Invitation() {

@@ -10,8 +10,9 @@ import { Code, Notice } from "../../components/basics";
 import { isReady, NewPassword, NO_PASSWORD } from "../../components/NewPassword";
 import { ErrorNotice } from "../../components/QueryView";
 import { fieldText } from "../../components/text/Message";
+import { useFromHash } from "../../components/useFromHash";
 import css from "./auth.module.css";
-import { Frame, tokenOf, useFromHash } from "./Frame";
+import { Frame, tokenOf } from "./Frame";
 
 export function Setup() {
   const { t } = useTranslation();

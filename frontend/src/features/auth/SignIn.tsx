@@ -10,8 +10,9 @@ import type { SignInProblem } from "../../app/search";
 import { authState, type Me, me } from "../../api/queries";
 import { ErrorNotice } from "../../components/QueryView";
 import { Code, Notice, Skeleton } from "../../components/basics";
+import { useFromHash } from "../../components/useFromHash";
 import css from "./auth.module.css";
-import { Frame, tokenOf, useFromHash } from "./Frame";
+import { Frame, tokenOf } from "./Frame";
 
 /** Only addresses of this site: a link must not send somebody away after signing in. */
 export function safeTarget(to: string | undefined): string {

@@ -29,6 +29,7 @@ export const app = {
     experiments: "Experiments",
     compare: "Compare",
     queue: "Queue",
+    reports: "Reports",
     schedules: "Schedules",
     sessions: "Sessions",
     logs: "Logs",

@@ -22,6 +22,7 @@ import { performance } from "./trial/performance";
 import { pipeline } from "./trial/pipeline";
 import { planner } from "./planner";
 import { profiles } from "./trial/profiles";
+import { reports } from "./project/reports";
 import { scaling } from "./scaling";
 import { search } from "./search";
 import { settings } from "./settings";
@@ -53,6 +54,7 @@ export const pages = {
   ...pipeline,
   ...planner,
   ...profiles,
+  ...reports,
   ...scaling,
   ...search,
   ...settings,

@@ -31,6 +31,7 @@ export const app: Same<typeof english> = {
     experiments: "实验",
     compare: "对比",
     queue: "队列",
+    reports: "报告",
     schedules: "定时计划",
     sessions: "交互会话",
     logs: "日志",

@@ -26,6 +26,7 @@ import { performance } from "./trial/performance";
 import { planner } from "./planner";
 import { pipeline } from "./trial/pipeline";
 import { profiles } from "./trial/profiles";
+import { reports } from "./project/reports";
 import { scaling } from "./scaling";
 import { search } from "./search";
 import { settings } from "./settings";
@@ -62,6 +63,7 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...planner,
   ...pipeline,
   ...profiles,
+  ...reports,
   ...scaling,
   ...search,
   ...submit,
