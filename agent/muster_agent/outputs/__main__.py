@@ -27,7 +27,7 @@ from muster_agent.outputs.work import TrialWork
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m muster_agent.outputs")
     parser.add_argument("--home", required=True, type=Path)
-    parser.add_argument("--trial", required=True, type=int)
+    parser.add_argument("--folder", required=True)
     parser.add_argument("--storage", required=True, type=Path)
     parser.add_argument("--bytes-per-s", required=True, type=int)
     parser.add_argument("--final", action="store_true")
@@ -36,7 +36,7 @@ def main() -> int:
     read_given()
     # A writer that opens a file in the moment in which it is looked at is told by this signal.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
-    work = TrialWork(options.home, options.trial)
+    work = TrialWork.named(options.home, options.folder)
     result = _collect(
         work, options.storage, is_final=options.final, bytes_per_s=options.bytes_per_s
     )

@@ -85,8 +85,9 @@ class OutputsKeeper:
         self._bytes_per_s = bytes_per_s
         self._programs = programs
         self._is_running = is_running
-        self._schedules: dict[int, _Schedule] = {}
-        self._running: dict[int, asyncio.Task[None]] = {}
+        self._schedules: dict[str, _Schedule] = {}
+        """Folder → when it is collected."""
+        self._running: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Collect until canceled."""
@@ -105,7 +106,7 @@ class OutputsKeeper:
                     if is_final and self._is_running(use.allocation_id):
                         continue  # Its shim is about to begin, or was killed.
                     task = asyncio.create_task(self._collect(work, is_final=is_final))
-                    self._running[work.trial_id] = task
+                    self._running[work.name] = task
                 await asyncio.sleep(LOOK_S)
         finally:
             for task in self._running.values():
@@ -114,7 +115,7 @@ class OutputsKeeper:
 
     def problem_of(self, work: TrialWork) -> str:
         """Return what keeps the outputs of a folder from the storage; "" for nothing."""
-        schedule = self._schedules.get(work.trial_id)
+        schedule = self._schedules.get(work.name)
         return schedule.problem if schedule is not None else ""
 
     # ------------------------------------------------------------ what is due
@@ -123,14 +124,14 @@ class OutputsKeeper:
         """Return the folders to collect now, and whether nothing of the job lives any more."""
         found = []
         works = find_work(self.home)
-        for trial_id in self._schedules.keys() - {work.trial_id for work in works}:
-            del self._schedules[trial_id]
+        for name in self._schedules.keys() - {work.name for work in works}:
+            del self._schedules[name]
         for work in works:
-            schedule = self._schedules.setdefault(work.trial_id, _Schedule(next_at=0.0))
+            schedule = self._schedules.setdefault(work.name, _Schedule(next_at=0.0))
             use = self._use(work, schedule)
             if use is None or use.outputs is None or schedule.ended == use.allocation_id:
                 continue
-            if work.trial_id in self._running:
+            if work.name in self._running:
                 continue
             is_used = work.is_used()
             now = time.monotonic()
@@ -161,7 +162,7 @@ class OutputsKeeper:
     # ------------------------------------------------------------ collections
 
     async def _collect(self, work: TrialWork, *, is_final: bool) -> None:
-        schedule = self._schedules[work.trial_id]
+        schedule = self._schedules[work.name]
         try:
             result = await self._run_collector(work, is_final=is_final)
             self._note(work, schedule, result, is_final=is_final)
@@ -171,7 +172,7 @@ class OutputsKeeper:
             failed = CollectionResult(outcome="away", problem=problem)
             self._note(work, schedule, failed, is_final=is_final)
         finally:
-            self._running.pop(work.trial_id, None)
+            self._running.pop(work.name, None)
 
     def _note(
         self, work: TrialWork, schedule: _Schedule, result: CollectionResult, *, is_final: bool
@@ -208,7 +209,7 @@ class OutputsKeeper:
         line = await self._programs.result_of(
             "muster_agent.outputs",
             *("--home", str(self.home)),
-            *("--trial", str(work.trial_id)),
+            *("--folder", work.name),
             *("--storage", str(self._storage)),
             *("--bytes-per-s", str(self._bytes_per_s)),
             *(["--final"] if is_final else []),
@@ -252,7 +253,7 @@ class OutputsReporter:
         self._session = session
         self._keeper = keeper
         self._is_in_use = is_in_use
-        self._not_before: dict[int, float] = {}
+        self._not_before: dict[str, float] = {}
 
     async def run(self) -> None:
         """Report until the session ends, or for ever after an answer that says that the server is
@@ -280,7 +281,7 @@ class OutputsReporter:
         """Report what the server has not answered yet; return whether a final one was answered."""
         is_any_final = False
         for work in await asyncio.to_thread(find_work, self._keeper.home):
-            if self._not_before.get(work.trial_id, 0.0) > time.monotonic():
+            if self._not_before.get(work.name, 0.0) > time.monotonic():
                 continue
             found = await asyncio.to_thread(self._unreported, work)
             if found is None:
@@ -293,7 +294,7 @@ class OutputsReporter:
                 if _is_older(error):
                     raise
                 log.warning("outputs_refused", trial_id=work.trial_id, error=str(error))
-                self._not_before[work.trial_id] = time.monotonic() + REFUSED_PAUSE_S
+                self._not_before[work.name] = time.monotonic() + REFUSED_PAUSE_S
                 asyncio.get_running_loop().call_later(
                     REFUSED_PAUSE_S + LOOK_S, self._keeper.has_news.set
                 )
@@ -363,15 +364,20 @@ class OutputsReporter:
         for trial_id in reply.delete:
             if trial_id not in present or self._is_in_use(trial_id):
                 continue
-            work = TrialWork(self._keeper.home, trial_id)
             try:
-                is_gone = await asyncio.to_thread(work.delete)
+                is_gone = await asyncio.to_thread(self._delete, trial_id)
             except OSError as error:
                 log.warning("work_folder_not_deleted", trial_id=trial_id, error=str(error))
             else:
                 log.info(
                     "work_folder_deleted" if is_gone else "work_folder_used", trial_id=trial_id
                 )
+
+    def _delete(self, trial_id: int) -> bool:
+        """Delete all folders of a trial; return False while an attempt uses one of them."""
+        works = find_work(self._keeper.home)
+        deleted = [work.delete() for work in works if work.trial_id == trial_id]
+        return all(deleted)
 
 
 def _is_older(error: RequestRefused) -> bool:
@@ -408,8 +414,9 @@ def with_problem(use: WorkUse, last: WrittenManifest | None, problem: str) -> Wr
 
 
 def work_folders(home: Path) -> list[wire.WorkFolder]:
-    """Return the work folders of a node, as the server is told of them."""
-    found = []
+    """Return the work folders of a node, as the server is told of them: the folders of the members of a
+    gang of roles as one."""
+    found: dict[int, wire.WorkFolder] = {}
     for work in find_work(home):
         use, acked, index = work.read_use(), work.read_acked(), read_index(work.index)
         if use is None:
@@ -417,13 +424,14 @@ def work_folders(home: Path) -> list[wire.WorkFolder]:
         is_answered = acked is not None and acked.is_final
         is_own = acked is not None and acked.allocation_id == use.allocation_id
         has_nothing = use.outputs is None and not work.is_used()
-        found.append(
-            wire.WorkFolder(
-                experiment_id=use.experiment_id,
-                trial_id=use.trial_id,
-                attempt_no=use.attempt_no,
-                is_collected=has_nothing or (is_answered and is_own),
-                size_bytes=index.disk_bytes if index is not None else 0,
-            )
+        before = found.get(use.trial_id)
+        found[use.trial_id] = wire.WorkFolder(
+            experiment_id=use.experiment_id,
+            trial_id=use.trial_id,
+            attempt_no=max(use.attempt_no, before.attempt_no if before else 0),
+            is_collected=(has_nothing or (is_answered and is_own))
+            and (before is None or before.is_collected),
+            size_bytes=(index.disk_bytes if index is not None else 0)
+            + (before.size_bytes if before else 0),
         )
-    return found
+    return list(found.values())

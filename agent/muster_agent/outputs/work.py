@@ -1,6 +1,6 @@
 """The work folder of a trial on this node. It outlives the allocations that use it.
 
-work/<trial id>/
+work/<trial id>/ (or work/<trial id>.<number>/ of a further member of a gang of roles)
   files/         the job's working directory
   lock           held by the shim of the attempt that uses the folder
   collect.lock   held by whoever reads the files as a whole, or replaces them
@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 import stat
 import time
@@ -45,6 +46,7 @@ ASIDE = f".aside-{ASIDE_KEPT_DAYS}d-"
 """Beginning of the names of folders with files that were in no storage when they had to make room.
 Folders without the days were moved when nothing was said of a bound: they stay."""
 _POLL_S = 0.05
+_NAME = re.compile(r"\d+(\.\d+)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,9 +112,25 @@ class AdoptedList:
 class TrialWork:
     """Paths and files of one work folder."""
 
-    def __init__(self, home: Path, trial_id: int) -> None:
+    def __init__(self, home: Path, trial_id: int, member: int = 0) -> None:
+        """Name the folder. member: number in a gang of roles, whose members have a folder each."""
         self.trial_id = trial_id
-        self.path = home / WORK / str(trial_id)
+        self.path = home / WORK / (f"{trial_id}.{member}" if member else str(trial_id))
+
+    @classmethod
+    def of(cls, home: Path, spec: wire.AllocationSpec) -> TrialWork:
+        """Return the folder that an allocation uses."""
+        return cls(home, spec.trial_id, spec.node_rank if spec.role else 0)
+
+    @classmethod
+    def named(cls, home: Path, name: str) -> TrialWork:
+        """Return the folder of this name."""
+        trial, _, member = name.partition(".")
+        return cls(home, int(trial), int(member or 0))
+
+    @property
+    def name(self) -> str:
+        return self.path.name
 
     @property
     def files(self) -> Path:
@@ -228,10 +246,10 @@ class TrialWork:
         if fd is None:
             return False
         try:
-            trash = f".old-{self.trial_id}-{secrets.token_hex(4)}"
+            trash = f".old-{self.name}-{secrets.token_hex(4)}"
             parent = beneath.open_root(self.path.parent)
             try:
-                os.rename(str(self.trial_id), trash, src_dir_fd=parent, dst_dir_fd=parent)
+                os.rename(self.name, trash, src_dir_fd=parent, dst_dir_fd=parent)
                 beneath.remove(parent, trash)
             finally:
                 os.close(parent)
@@ -246,7 +264,7 @@ def find_work(home: Path) -> list[TrialWork]:
         names = sorted(path.name for path in (home / WORK).iterdir())
     except FileNotFoundError:
         return []
-    return [TrialWork(home, int(name)) for name in names if name.isdecimal()]
+    return [TrialWork.named(home, name) for name in names if _NAME.fullmatch(name)]
 
 
 def clear_trash(home: Path) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from muster.document.roles import member_name
+
 from .chores import Deletion, Export, Preflight
 from .code import CodeSpec
 from .layers import Description
@@ -99,18 +101,49 @@ class AllocationSpec:
     models: dict[str, ModelSpec] = field(default_factory=dict)
     """Versions of models that the job reads, by name. The agent asks for their files with
     ModelFilesRequest, and has them in place before it starts the shim."""
+    role: str = ""
+    """Role of a member of a gang of several kinds of jobs; "" for any other job. A member is a world of
+    its own: `num_nodes` is 1, `world_size` counts its slots, `node_rank` is its number in the gang, and
+    `rank_offset` is added to the ranks that its workers know, which makes them unique in the gang."""
+    role_index: int = 0
+    """Number of the member within its role, from 0."""
+    role_count: int = 0
+    """Members of its role."""
+    max_restarts: int = 0
+    """How often the node starts the processes of this member again when they fail."""
     local_checkpoints: list[LocalCheckpoint] = field(default_factory=list)
     """Checkpoints to prefer over `resume_from` if this node has them intact, newest first. The node
     deletes all others of the trial from its own disk."""
 
+    @property
+    def member(self) -> str:
+        """How people name a member of a role: "rollout/0"; "" for any other job."""
+        return member_name(self.role, self.role_index) if self.role else ""
+
+    @property
+    def rank_base(self) -> int:
+        """What is added to the rank that a worker knows of itself."""
+        return self.rank_offset if self.role else 0
+
+    @property
+    def group_rank(self) -> int:
+        """Number of the node within the world of its workers."""
+        return 0 if self.role else self.node_rank
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rendezvous:
-    """Address on which rank 0 listens. Known once rank 0's node is READY."""
+    """Address on which rank 0 listens, or a member of a role. Known once its node is READY."""
 
     host: str
     port: int
     run_id: str
+
+    @property
+    def address(self) -> str:
+        """Host and port in one text."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
 
 
 STOP_KINDS: Mapping[str, str] = {
@@ -126,6 +159,7 @@ STOP_KINDS: Mapping[str, str] = {
     "superseded": "a newer attempt of the trial exists",
     "node": "its node asked for it: the agent or the machine is shutting down",
     "signal": "the process got a signal",
+    "finished": "the role that decides has ended, so it is not needed any more",
     "time_limit": "it has run for as long as its document allows",
 }
 """Kinds of stop requests, as far as a program may want to distinguish them. A newer server may send
@@ -153,6 +187,8 @@ class Assignment:
     desired: Desired
     rendezvous: Rendezvous | None
     """Rendezvous, set from `start` on when num_nodes > 1."""
+    addresses: dict[str, str] = field(default_factory=dict)
+    """Addresses of the members of each role in order, separated by commas; set from `start` on."""
     stop_reason: str = ""
     """Reason passed to the workers when desired is stop or kill."""
     stop_kind: str = ""

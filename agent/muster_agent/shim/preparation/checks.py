@@ -313,7 +313,7 @@ def check_downloads(
     if not downloads:
         return
     wanted = sum(downloads.values())
-    work = TrialWork(folder.path.parent.parent, spec.trial_id)
+    work = TrialWork.of(folder.path.parent.parent, spec)
     free = shutil.disk_usage(folder.path).free - options.min_disk_free_bytes
     if free < wanted:
         free += work.size_bytes()  # An earlier attempt may have downloaded some of it.

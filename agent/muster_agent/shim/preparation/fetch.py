@@ -38,7 +38,7 @@ def needs_fetch(home: Path, spec: wire.AllocationSpec) -> bool:
     source = choose_source(spec.work_from, spec.node_rank)
     if source is None or not source.storage_url:
         return False
-    work = TrialWork(home, spec.trial_id)
+    work = TrialWork.of(home, spec)
     use = work.read_use() if work.files.is_dir() else None
     return use is None or not is_current(
         use.attempt_no, use.node_rank, source=source, wanted_rank=spec.node_rank

@@ -69,7 +69,7 @@ def prepare_work(
 
     tell: takes a message for the trial's events.
     """
-    work = TrialWork(folder.path.parent.parent, spec.trial_id)
+    work = TrialWork.of(folder.path.parent.parent, spec)
     try:
         lock = _take(work, folder)
         _recover(work)
@@ -153,7 +153,7 @@ def _set_foreign_aside(work: TrialWork, spec: wire.AllocationSpec, tell: Tell) -
 
 
 def _aside(work: TrialWork, mark: str) -> Path:
-    return work.path.parent / f"{ASIDE}{work.trial_id}-{mark}-{secrets.token_hex(3)}"
+    return work.path.parent / f"{ASIDE}{work.name}-{mark}-{secrets.token_hex(3)}"
 
 
 # ---------------------------------------------------------------- content
