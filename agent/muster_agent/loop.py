@@ -460,12 +460,15 @@ class Agent:
                     work = self._preparation.prepare(allocation)
                 else:
                     work = settle(allocation, action.reason)
-            case StartAllocation(allocation_id=allocation_id, rendezvous=rendezvous):
+            case StartAllocation(
+                allocation_id=allocation_id, rendezvous=rendezvous, addresses=addresses
+            ):
                 allocation = self._allocations[allocation_id]
                 work = self._tell(
                     allocation,
                     "start",
                     rendezvous=_plain(rendezvous),
+                    addresses=dict(addresses),
                     deadline_boot_s=self._deadline_boot_s,
                 )
             case Stop(allocation_id=allocation_id, reason=reason, kind=kind, grace_s=grace_s):

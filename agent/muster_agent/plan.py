@@ -7,7 +7,7 @@ repeated or reordered answer of the server changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from muster.wire import Assignment, Observed, ProfileOrder, Rendezvous, ShardOrders
@@ -49,6 +49,8 @@ class Prepare:
 class StartAllocation:
     allocation_id: str
     rendezvous: Rendezvous | None
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """wire.Assignment.addresses."""
     reason: str = "every member of the gang is ready"
 
 
@@ -192,7 +194,11 @@ def _next_action(desired: Mapping[str, Assignment] | None, item: Local) -> Actio
         needs_rendezvous = wanted.spec.num_nodes > 1
         if needs_rendezvous and wanted.rendezvous is None:
             return None
-        return StartAllocation(allocation_id=item.allocation_id, rendezvous=wanted.rendezvous)
+        return StartAllocation(
+            allocation_id=item.allocation_id,
+            rendezvous=wanted.rendezvous,
+            addresses=wanted.addresses,
+        )
     if item.observed == "RUNNING" and wanted.stacks_no > item.stacks_no:
         return TakeStacks(allocation_id=item.allocation_id, no=wanted.stacks_no)
     order = wanted.profile

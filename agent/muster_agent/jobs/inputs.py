@@ -1,12 +1,15 @@
-"""What a job is given besides its code: data sets and secrets. Pure."""
+"""What a job is given besides its code: data sets, secrets, and where the others of its gang are."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 from collections.abc import Mapping
 
 from muster.document.codec import load
 from muster.document.running import DataSection, EnvironmentSection
-from muster.launch.variables import DATA_PREFIX
+from muster.launch.variables import DATA_PREFIX, ROLE_VARIABLE
 from muster.wire import AllocationSpec
 
 
@@ -35,3 +38,29 @@ def secrets_of_job(spec: AllocationSpec, secrets: Mapping[str, str]) -> dict[str
     wanted = load(EnvironmentSection, spec.config.get("environment") or {})
     login = wanted.registry_login if wanted.registry_login not in wanted.secrets else None
     return {name: value for name, value in secrets.items() if name != login}
+
+
+def role_variables(
+    spec: AllocationSpec, address: str, addresses: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what a member of a role is told of itself and of the others.
+
+    address: host and port that it may listen on. addresses: those of the members of each role, in order.
+    """
+    return {
+        ROLE_VARIABLE: spec.role,
+        f"{ROLE_VARIABLE}_INDEX": str(spec.role_index),
+        f"{ROLE_VARIABLE}_COUNT": str(spec.role_count),
+        f"{ROLE_VARIABLE}_ADDRESS": address,
+        **{f"{ROLE_VARIABLE}_{name.upper()}_ADDRESSES": each for name, each in addresses.items()},
+    }
+
+
+def read_secrets(fd: int | None) -> dict[str, str]:
+    """Return the secrets that the agent has written to a pipe; {} if it died meanwhile."""
+    if fd is None:
+        return {}
+    with os.fdopen(fd, "rb") as pipe, contextlib.suppress(ValueError):
+        secrets: dict[str, str] = json.loads(pipe.read())
+        return secrets
+    return {}

@@ -31,7 +31,7 @@ from muster.launch.variables import (
     uses_variables,
 )
 from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, Rendezvous
-from muster_agent.jobs.inputs import data_of, variable_of
+from muster_agent.jobs.inputs import data_of, role_variables, variable_of
 
 RENDEZVOUS_READ_TIMEOUT_S = 300
 """Seconds to wait at the rendezvous. Nodes start together, but importing torch from a slow shared
@@ -119,6 +119,10 @@ class LaunchContext:
     """Part of the agent's environment that is passed on; see `inheritable`."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values of the secrets of the document, by variable."""
+    address: str = ""
+    """Host and port that a member of a role may listen on; "" for any other job."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Addresses of the members of each role, in order; see wire.Assignment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,8 +367,7 @@ def _torchrun_argv(
     if spec.num_nodes > 1:
         if rendezvous is None:
             raise ValueError("a gang of several nodes needs a rendezvous")
-        host = f"[{rendezvous.host}]" if ":" in rendezvous.host else rendezvous.host
-        endpoint, run_id = f"{host}:{rendezvous.port}", rendezvous.run_id
+        endpoint, run_id = rendezvous.address, rendezvous.run_id
         local_address = _identity_for_torchrun(spec, rendezvous)
         # `muster.launch.rendezvous` hosts the store, so no torchrun may try to bind it.
         conf = f"is_host=false,read_timeout={RENDEZVOUS_READ_TIMEOUT_S}"
@@ -431,7 +434,7 @@ def gang_place(spec: AllocationSpec, place: LaunchContext, rendezvous: Rendezvou
     """Return what a launcher has to know of this node's place in the gang."""
     return GangPlace(
         num_nodes=spec.num_nodes,
-        node_rank=str(spec.node_rank),
+        node_rank=str(spec.group_rank),
         num_local=len(spec.slots),
         world_size=spec.world_size,
         master_addr=rendezvous.host,
@@ -489,7 +492,7 @@ def _shell_environment(
         **environment,
         "MASTER_ADDR": rendezvous.host,
         "MASTER_PORT": str(rendezvous.port),
-        "NODE_RANK": str(spec.node_rank),
+        "NODE_RANK": str(spec.group_rank),
     }
     if place.hostfile:
         found[HOSTFILE_VARIABLE] = place.hostfile
@@ -566,6 +569,8 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
         **{variable_of(name): where for name, where in {**data_of(spec), **place.data}.items()},
         **{f"{MODEL_PREFIX}{name.upper()}": f"{place.models_dir}/{name}" for name in spec.models},
     }
+    if spec.role:
+        ours |= role_variables(spec, place.address, place.addresses)
     if spec.config.get("serve"):
         ours[NODE_ADDRESS_VARIABLE] = place.node_address
     if spec.config.get("session"):
@@ -665,13 +670,13 @@ def _with_path(environment: dict[str, str], folder: str) -> dict[str, str]:
 def _rank_variables(
     spec: AllocationSpec, place: LaunchContext, rendezvous: Rendezvous, local_rank: int
 ) -> dict[str, str]:
-    rank = spec.rank_offset + local_rank
+    rank = spec.rank_offset - spec.rank_base + local_rank
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(local_rank),
         "WORLD_SIZE": str(spec.world_size),
         "LOCAL_WORLD_SIZE": str(len(spec.slots)),
-        "GROUP_RANK": str(spec.node_rank),
+        "GROUP_RANK": str(spec.group_rank),
         "GROUP_WORLD_SIZE": str(spec.num_nodes),
         "ROLE_RANK": str(rank),
         "ROLE_WORLD_SIZE": str(spec.world_size),

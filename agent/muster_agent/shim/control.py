@@ -1,6 +1,6 @@
 """The agent's commands to a shim: one JSON object per line over a private unix socket.
 
-{"command": "start", "rendezvous": {...} | null, "deadline_boot_s": 1234.5}
+{"command": "start", "rendezvous": {...} | null, "addresses": {...}, "deadline_boot_s": 1234.5}
 · {"command": "renew", "deadline_boot_s": 1234.5}
 · {"command": "stop", "reason": "...", "kind": "preempt", "grace_s": 1.0 | null}
 · {"command": "kill", "reason": "..."} (both with "by_node": true if the server did not request it, and
@@ -48,6 +48,8 @@ class Commands:
         self.changed = asyncio.Event()
         self.is_started = False
         self.rendezvous: wire.Rendezvous | None = None
+        self.addresses: dict[str, str] = {}
+        """wire.Assignment.addresses."""
         self.stop: str | None = None
         """Reason of the stop request."""
         self.stop_kind = ""
@@ -105,6 +107,7 @@ class Commands:
                     rendezvous = message.get("rendezvous")
                     if rendezvous is not None:
                         self.rendezvous = wire.load(wire.Rendezvous, rendezvous)
+                    self.addresses = dict(message.get("addresses") or {})
                     if "deadline_boot_s" in message:
                         self.deadline_boot_s = float(message["deadline_boot_s"])
                     self.is_started = True

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import json
 import logging
 import os
 import signal
@@ -36,7 +34,7 @@ from muster_agent.jobs.folder import (
     AllocationFolder,
     remove_socket_dir,
 )
-from muster_agent.jobs.inputs import secrets_of_job
+from muster_agent.jobs.inputs import read_secrets, secrets_of_job
 from muster_agent.jobs.launch import STEPS, attached, dump_prefix, is_built_in
 from muster_agent.jobs.process import Identity, descendants, identify
 from muster_agent.jobs.survivors import note
@@ -55,7 +53,7 @@ from muster_agent.records.masking import Mask
 from muster_agent.records.points import NameRoutes, Route
 from muster_agent.records.spool import HOLD_BYTES, RecordWriter, last_state
 from muster_agent.shim.control import Commands, serve_commands
-from muster_agent.shim.failures import PrepareFailed
+from muster_agent.shim.failures import PrepareFailed, cause_of
 from muster_agent.shim.limits import disk_words
 from muster_agent.shim.local_checkpoints import STORE_S, LocalCheckpoints, open_local
 from muster_agent.shim.preparation.checks import Prepared, prepare
@@ -71,6 +69,7 @@ from muster_agent.shim.reporting.media import MediaKeeper
 from muster_agent.shim.reporting.profiling import Profiling
 from muster_agent.shim.reporting.progress import Watching
 from muster_agent.shim.reporting.reports import ReportServer
+from muster_agent.shim.restarts import MemberRestarts
 from muster_agent.shim.state import Standing, first_state
 from muster_agent.shim.stopping import Stopping
 from muster_agent.tracking.tracker import JobTracker
@@ -84,9 +83,6 @@ waits for the server."""
 UNCAUGHT_S = 10.0
 """Seconds before the end of a job in which a Python process that failed makes exit code 0 doubtful."""
 
-_PERMANENT = {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.ELOOP, errno.E2BIG}
-"""Reasons of the kernel not to run a program: its name, its file or its folder is wrong or closed."""
-
 log = logging.getLogger("muster.shim")
 
 
@@ -95,7 +91,7 @@ def run_shim(path: Path, *, secrets_fd: int | None = None) -> int:
 
     secrets_fd: a pipe that holds the values of the job's secrets by variable, as JSON.
     """
-    secrets = _read_secrets(secrets_fd)
+    secrets = read_secrets(secrets_fd)
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
@@ -112,23 +108,6 @@ def run_shim(path: Path, *, secrets_fd: int | None = None) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     asyncio.run(Shim(folder, secrets).run())
     return 0
-
-
-def _read_secrets(fd: int | None) -> dict[str, str]:
-    """Return what the agent has written; {} if it died meanwhile."""
-    if fd is None:
-        return {}
-    with os.fdopen(fd, "rb") as pipe, contextlib.suppress(ValueError):
-        secrets: dict[str, str] = json.loads(pipe.read())
-        return secrets
-    return {}
-
-
-def _cause_of(error: Exception) -> Literal["port_in_use", "cannot_run", "launcher_failed"]:
-    """Return why nothing could be started: "cannot_run" if it would fail in the same way again."""
-    if isinstance(error, NoPortFree):
-        return "port_in_use"
-    return "cannot_run" if getattr(error, "errno", 0) in _PERMANENT else "launcher_failed"
 
 
 class Shim:
@@ -170,6 +149,8 @@ class Shim:
             hello=self._on_hello,
             warn=self._warn,
             media=self.media,
+            member=self.spec.member,
+            rank_base=self.spec.rank_base,
             profiled=lambda rank, said: self.profiling.take(rank, said),
             uid=self.processes.confinement.uid,
         )
@@ -182,6 +163,14 @@ class Shim:
             is_signalled=lambda: self.is_signalled,
             work_dir=lambda: self.work_dir,
             tick=self._tick,
+        )
+        self.restarts = MemberRestarts(
+            self.spec,
+            self.commands,
+            self.processes,
+            is_signalled=lambda: self.is_signalled,
+            tick=self._tick,
+            warn=lambda text: self._warn(self.mask.text(text)),
         )
         self._take_metrics()
         self.watching = Watching(
@@ -380,6 +369,9 @@ class Shim:
         self.standing.enter("STARTING")
         try:
             rendezvous = self.commands.rendezvous or rendezvous
+            if self.spec.role:
+                place = replace(prepared.place, addresses=self.commands.addresses)
+                prepared, rendezvous = replace(prepared, place=place), None
             if not await self._start_warm(prepared, rendezvous):
                 if self.commands.must_end():
                     self.was_asked = True
@@ -390,13 +382,18 @@ class Shim:
             await self._end_processes()
             message = f"the workers could not be started: {error}"
             self.standing.enter(
-                "EXITED", exit=wire.ExitInfo(cause=_cause_of(error), message=message)
+                "EXITED", exit=wire.ExitInfo(cause=cause_of(error), message=message)
             )
             return
         await self._watch()
+        while await self.restarts.start_again(
+            lambda: classify_exit(self._ending(only_ended=True)),
+            lambda: self._start(prepared, None),
+        ):
+            await self._watch()
         if await self._is_ending() or (self.commands.must_end() and not self._has_ended()):
             self.was_asked = True
-            self.standing.enter("STOPPING", message=self.commands.reason)
+            self.standing.enter("STOPPING", message=self.restarts.beside(self.commands.reason))
             self.is_forced = not await self.stopping.stop()
         await self._exit()
 
@@ -518,13 +515,15 @@ class Shim:
             are_there = len(alive) >= self.workers.num_expected or self.processes.is_script
             if not is_running and are_there:
                 is_running = True
-                self.standing.enter("RUNNING")
+                self.standing.enter("RUNNING", message=self.restarts.beside(""))
             cannot_meet = not is_running and self.processes.rendezvous_host.failure() != ""
             if self.processes.limits.look() is not None or cannot_meet:
                 self._tell_failure()
                 return
             self._tell_near_limit()
             if self.workers.has_failed() and not self.processes.is_script:
+                if self.restarts.are_left():
+                    return
                 self._tell_failure()
                 await self.stopping.end_siblings()
                 return

@@ -192,7 +192,7 @@ class JobTracker:
             try:
                 process = psutil.Process(member.pid)
                 if any(c.laddr and c.laddr.port == port for c in process.net_connections("tcp")):
-                    return int(process.environ()["RANK"])
+                    return int(process.environ()["RANK"]) + self._spec.rank_base
             except (psutil.Error, OSError, KeyError, ValueError):
                 continue
         return self._spec.rank_offset

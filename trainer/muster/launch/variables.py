@@ -22,6 +22,7 @@ NAMES = frozenset(
 )  # fmt: skip
 DATA_PREFIX = "MUSTER_DATA_"
 MODEL_PREFIX = "MUSTER_MODEL_"
+ROLE_VARIABLE = "MUSTER_ROLE"
 NODE_ADDRESS_VARIABLE = "MUSTER_NODE_ADDRESS"
 """Address of the node, for jobs that answer requests."""
 SESSION_DIR_VARIABLE = "MUSTER_SESSION_DIR"
@@ -44,7 +45,7 @@ _ANY = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))"
 
 def is_replaced(name: str) -> bool:
     """Return whether `${name}` stands for a value on the node."""
-    return name in NAMES or name.startswith((DATA_PREFIX, MODEL_PREFIX))
+    return name in NAMES or name.startswith((DATA_PREFIX, MODEL_PREFIX, ROLE_VARIABLE))
 
 
 def expand(text: str, values: Mapping[str, str], *, itself: str = "") -> str:

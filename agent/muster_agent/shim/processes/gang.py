@@ -45,7 +45,7 @@ from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.limits import Exceeded, LimitWatch, limits_of, memory_words
 from muster_agent.shim.preparation.checks import Prepared
 from muster_agent.shim.processes.confinement import JOB_TMP, Confinement
-from muster_agent.shim.processes.ports import NoPortFree
+from muster_agent.shim.processes.ports import NoPortFree, PortLease, lease_port
 from muster_agent.shim.processes.rendezvous import RendezvousHost
 from muster_agent.shim.processes.warm import Keeper, NoWarmWorkers, start_keeper
 from muster_agent.shim.processes.workers import Workers
@@ -86,7 +86,12 @@ class Processes:
         """Whether a command of the user starts the workers: nobody knows how many there will be, and
         what it means when one of them fails."""
         num_expected = 1 if spec.launcher == "plain" else len(spec.slots)
-        self.workers = Workers(num_expected=num_expected, is_open=self.is_script, on_end=on_end)
+        self.workers = Workers(
+            num_expected=num_expected,
+            is_open=self.is_script,
+            rank_base=spec.rank_base,
+            on_end=on_end,
+        )
         mark = folder.owner.partition("@")[0]
         # A container has a cgroup of its engine's.
         is_contained = options.engine is not None
@@ -108,6 +113,10 @@ class Processes:
         self.keeper: Keeper | None = None
         """Parent of the workers in place of a launcher, if they are forked from a warm parent."""
         self.rendezvous_host = RendezvousHost(spec, options, folder)
+        self._member_lease: PortLease | None = None
+        """Port of a member of a role, held until this process ends."""
+        self._address = ""
+        """Host and port of that member."""
         self._session: dict[str, Any] | None = None
         """Environment and folder for a command inside the job; None before its start."""
         self._on_end = on_end
@@ -131,6 +140,8 @@ class Processes:
         `wait(seconds)` answers False when nobody wants it any more. Raises PrepareFailed.
         """
         spec = self.spec
+        if spec.role:
+            return self._lease_member_port()
         if spec.num_nodes == 1 or spec.node_rank != 0:
             return None
         if spec.launcher != "torchrun":
@@ -145,6 +156,17 @@ class Processes:
             if not await wait(0.02):
                 return None
         return rendezvous
+
+    def _lease_member_port(self) -> wire.Rendezvous:
+        """Lease the port on which the others find this member. Raises PrepareFailed."""
+        host = self.options.node_address
+        try:
+            self._member_lease = lease_port(host)
+        except NoPortFree as error:
+            raise PrepareFailed(str(error), blames="node") from error
+        found = wire.Rendezvous(host=host, port=self._member_lease.port, run_id=self.spec.member)
+        self._address = found.address
+        return found
 
     async def start_warm(
         self,
@@ -254,6 +276,8 @@ class Processes:
         if self.spec.launcher in ("direct", "shell") and rendezvous is None:
             rendezvous = self.rendezvous_host.lease("127.0.0.1")
         self._num_oom_kills_before = num_system_oom_kills()
+        if self.spec.role:
+            prepared = replace(prepared, place=replace(prepared.place, address=self._address))
         commands = build_commands(self.spec, prepared.place, rendezvous=rendezvous)
         self._note_folders(prepared)
         if self.confinement.is_on:
@@ -442,6 +466,8 @@ class Processes:
     def own_ports(self) -> set[int]:
         """Return the ports that were chosen for the workers, by us or by our torchrun."""
         ports = {self.rendezvous_host.leased_port}
+        if self._member_lease is not None:
+            ports.add(self._member_lease.port)
         if self.spec.launcher == "torchrun":
             ports |= {w.record.master_port for w in self.workers.by_local_rank.values()}
         return ports - {0}
@@ -514,6 +540,17 @@ class Processes:
         survivors = await asyncio.to_thread(kill)
         self.children.reap()
         return survivors
+
+    async def clear(self) -> bool:
+        """Kill what is left, so that the workers can be started again. Return whether all is gone."""
+        if await self.kill():
+            return False
+        self.confinement.abandon()
+        self.workers.by_local_rank.clear()
+        self.launcher, self._session, self._hosted = None, None, []
+        self._is_lone_hidden = self._is_killed = False
+        self.rendezvous_host = RendezvousHost(self.spec, self.options, self.folder)
+        return True
 
     def close(self) -> None:
         """Release everything after the end."""

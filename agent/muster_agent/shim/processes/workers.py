@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import psutil
 
@@ -43,6 +43,8 @@ class Workers:
     is_open: bool = False
     """Whether workers may come and go, as those of a shell script with several commands do; then
     they may be anywhere below the launcher."""
+    rank_base: int = 0
+    """Added to the ranks that workers know; see wire.AllocationSpec.rank_base."""
     on_end: Callable[[], None] = lambda: None
     """Called when a worker has ended."""
     by_local_rank: dict[int, Worker] = field(default_factory=dict)
@@ -62,7 +64,7 @@ class Workers:
 
     def add_child(self, child: Child, environment: Mapping[str, str]) -> WorkerRecord:
         """Add a worker that the shim started itself."""
-        record = _record_of(child.pid, environment)
+        record = self._record_of(child.pid, environment)
         self.by_local_rank[record.local_rank] = Worker(record, identify(child.pid), child)
         return record
 
@@ -81,7 +83,7 @@ class Workers:
                     ranked.add(process.pid)
                     continue
                 # Between fork and exec a child still shows the launcher's environment.
-                record = _record_of(process.pid, process.environ())
+                record = self._record_of(process.pid, process.environ())
             except (psutil.Error, OSError, KeyError, ValueError):
                 continue
             ranked.add(process.pid)
@@ -108,7 +110,7 @@ class Workers:
         for process, environment in zip(
             sorted(below, key=lambda p: (p.create_time(), p.pid)), environments, strict=True
         ):
-            record = _record_of(process.pid, environment)
+            record = self._record_of(process.pid, environment)
             status = uncollected_status(process.pid)
             if status is None or record.local_rank in self.by_local_rank:
                 continue
@@ -116,6 +118,12 @@ class Workers:
             worker.gone_at_ms, worker.status = unix_ms(), status
             found.append(record)
         return found
+
+    def _record_of(self, pid: int, environment: Mapping[str, str]) -> WorkerRecord:
+        """Return the worker from its environment. Raises KeyError or ValueError if that is not a
+        worker's."""
+        record = _record_of(pid, environment)
+        return replace(record, rank=record.rank + self.rank_base)
 
     def _is_new(self, record: WorkerRecord) -> bool:
         """Return whether this is an unknown worker, or one that has taken the place of one that

@@ -111,6 +111,8 @@ class ReportServer:
         record: Callable[[str, bool], None],
         hello: Callable[[wire.WorkerRecord], None],
         warn: Callable[[str], None],
+        member: str = "",
+        rank_base: int = 0,
         profiled: Callable[[int, wire.WorkerProfile], None] = lambda rank, said: None,
         media: MediaKeeper | None = None,
         reported: Callable[[list[str]], None] = lambda names: None,
@@ -121,6 +123,8 @@ class ReportServer:
         """Create the server.
 
         record: takes the JSON text of a valid record, and whether it holds metrics.
+        member: name of the member of a role that the workers belong to; "" for any other job.
+        rank_base: added to the ranks that workers know; see wire.AllocationSpec.rank_base.
         profiled: takes a rank and its answer to a profiler order.
         media: takes the media that workers log; None ignores them.
         reported: takes the names of metrics that a worker has reported.
@@ -131,6 +135,7 @@ class ReportServer:
         self._record = record
         self._hello = hello
         self._warn = warn
+        self._member, self._rank_base = member, rank_base
         self._profiled = profiled
         self._media = media
         self._reported = reported
@@ -174,7 +179,8 @@ class ReportServer:
 
     def order_profile(self, order: wire.ProfileOrder) -> None:
         """Send a profiler order to every worker; those that are not meant ignore it."""
-        self.push(replace(self._control, profile=order))
+        ranks = [rank - self._rank_base for rank in order.ranks]
+        self.push(replace(self._control, profile=replace(order, ranks=ranks)))
 
     def give_shards(self, orders: wire.ShardOrders | None) -> None:
         """Send orders of batch inference to every worker, unless they have them. Called often."""
@@ -264,7 +270,8 @@ class ReportServer:
             worker = wire.load(wire.WorkerRecord, {**message, "type": "worker"})
             # A worker in a sandbox knows its pid there only, and one that lies could name any.
             pid = worker.pid if reporter.peer is None else reporter.peer.pid
-            reporter.worker = replace(worker, reports=True, pid=pid)
+            rank = worker.rank + self._rank_base
+            reporter.worker = replace(worker, reports=True, pid=pid, rank=rank)
             reporter.is_beside = any(
                 other.worker.local_rank == worker.local_rank and other.worker.pid != pid
                 for other in self._own_reporters()
@@ -310,7 +317,14 @@ class ReportServer:
                 wire.dump(_few_samples(wire.load(wire.SamplesRecord, message | place))), False
             )
         elif kind in _RARE_RECORDS:
-            self._record(wire.dump(wire.load(_RARE_RECORDS[kind], message)), False)
+            record = wire.load(_RARE_RECORDS[kind], message)
+            if self._member and isinstance(record, wire.GroupRecord):
+                record = replace(
+                    record,
+                    name=f"{self._member}/{record.name}",
+                    ranks=[rank + self._rank_base for rank in record.ranks],
+                )
+            self._record(wire.dump(record), False)
         # Any other message comes from a newer SDK and is ignored.
 
     def _send_control(self, reporter: ConnectedWorker) -> None:
