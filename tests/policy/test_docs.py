@@ -404,7 +404,7 @@ def test_every_experiment_document_is_valid(where: str, text: str) -> None:
     if "name" not in parsed:
         whole += "\nname: a-fragment\n"
     is_run_outside = parsed.get("search", {}).get("runner") == "external"
-    if not {"trainer", "entrypoint", *JOB_PROGRAMS} & set(parsed) and not is_run_outside:
+    if not {"trainer", "entrypoint", "roles", *JOB_PROGRAMS} & set(parsed) and not is_run_outside:
         whole += "\ntrainer: {model: mlp, data: digits}\n"
     resolved = resolve(whole)
     assert [f"{p.path} {english(p.message)}" for p in resolved.problems] == [], where

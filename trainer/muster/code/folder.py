@@ -48,8 +48,9 @@ def code_folder(base: Path, document: str, overrides: Sequence[str]) -> CodeFold
     code |= {k.removeprefix("code."): v for k, v in written.items() if k.startswith("code.")}
     entrypoint = written.get("entrypoint", parsed.get("entrypoint"))
     script = _script_of(entrypoint)
+    is_given = entrypoint or written.get("roles", parsed.get("roles"))
     path = code.get("path")
-    if path is None and entrypoint and "installed" not in code and not script.startswith("/"):
+    if path is None and is_given and "installed" not in code and not script.startswith("/"):
         path = "."
     if not isinstance(path, str) or not path:
         return None

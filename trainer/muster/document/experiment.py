@@ -23,6 +23,7 @@ from .inference import (
     ServeSection,
     UsedModel,
 )
+from .roles import ROLES_MAX, RoleName, RoleSection
 from .running import (
     BudgetSection,
     CheckpointsSection,
@@ -85,6 +86,13 @@ class ExperimentConfig:
     `bash run.sh` or `accelerate launch train.py`, as text or as a list of arguments. Split like a
     shell would, but no shell runs: no pipes. `${MUSTER_CHECKPOINT_DIR}` and the like stand for
     their values on the node. This or `trainer`."""
+    roles: Annotated[dict[RoleName, RoleSection], Bounds(max_length=ROLES_MAX)] = field(
+        default_factory=dict
+    )
+    """Jobs of several kinds, by name, that start, stop and restart as one: a trainer, rollout workers, an
+    evaluation server. This or `entrypoint`. A member finds the others as `MUSTER_ROLE_<NAME>_ADDRESSES`.
+    `resources.slots` is their sum. Not together with what divides one kind of job: `resources.min_slots`,
+    `nodes`, `uneven`, `strategy`, `launcher`, `preflight`, `checkpoints.local` and `checkpoints.adopt`."""
     trainer: TrainerSection | None = None
     """Train with the built-in trainer. This or `entrypoint`."""
     evaluate: EvaluateSection | None = None
@@ -177,6 +185,12 @@ class ExperimentConfig:
     """Where metrics come from, beside what the script reports."""
     log_limit_mb: Annotated[int, Bounds(ge=1, le=10_240)] = 100
     """Log kept per worker and stream, in MB; past it the log is cut, with a marker."""
+
+    @property
+    def entrypoints(self) -> dict[str, tuple[str, ...]]:
+        """Return the commands of the user's own, by their path in the document."""
+        of_roles = {f"roles.{name}.entrypoint": r.entrypoint for name, r in self.roles.items()}
+        return {**({"entrypoint": self.entrypoint} if self.entrypoint else {}), **of_roles}
 
     @property
     def job_kind(self) -> str | None:

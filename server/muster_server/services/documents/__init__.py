@@ -5,7 +5,7 @@ configuration or with every problem found, each with the dotted path it is about
 """
 
 from .bundles import check_entry_file, check_line_ends, check_requirements
-from .entrypoints import default_launcher, planned_command
+from .entrypoints import default_launcher, launcher_of_role, planned_command
 from .reading import Unreadable, read_document
 from .resolving import Resolved, resolve, search_spec
 
@@ -16,6 +16,7 @@ __all__ = [
     "check_line_ends",
     "check_requirements",
     "default_launcher",
+    "launcher_of_role",
     "planned_command",
     "read_document",
     "resolve",

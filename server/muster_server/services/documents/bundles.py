@@ -35,7 +35,7 @@ def check_entry_file(
     when the file is an absolute path.
     """
     code = config.code or CodeSection()
-    files = [("entrypoint", entry_file(config.entrypoint or ()))]
+    files = [(path, entry_file(words)) for path, words in config.entrypoints.items()]
     files += [
         ("environment.requirements", item)
         for item in config.environment.requirements
@@ -54,23 +54,24 @@ def check_entry_file(
 def check_line_ends(
     config: ExperimentConfig, members: Iterable[ArchiveMember]
 ) -> FieldProblem | None:
-    """Return a problem when the entry point is a script with the line ends of DOS, which a shell reads
+    """Return a problem when an entry point is a script with the line ends of DOS, which a shell reads
     as part of each command. Its member needs its content."""
-    words = config.entrypoint or ()
-    file = entry_file(words)
-    wanted = (config.code or CodeSection()).within(file)
-    member = find_member(wanted, {m.name: m for m in members}) if file else None
-    if member is None or b"\r\n" not in (content := member.content or b""):
-        return None
-    is_shell = file.endswith(".sh") or PurePosixPath(words[0]).name in SHELLS
-    has_shebang = words[0] == file and content.startswith(b"#!") and not file.endswith(".py")
-    if not is_shell and not has_shebang:
-        return None
-    return FieldProblem(
-        "entrypoint",
-        f"{file} has the line ends of DOS (CRLF), which a shell reads as part of each command",
-        f"convert it: sed -i 's/\\r$//' {file}",
-    )
+    there = {m.name: m for m in members}
+    for path, words in config.entrypoints.items():
+        file = entry_file(words)
+        wanted = (config.code or CodeSection()).within(file)
+        member = find_member(wanted, there) if file else None
+        if member is None or b"\r\n" not in (content := member.content or b""):
+            continue
+        is_shell = file.endswith(".sh") or PurePosixPath(words[0]).name in SHELLS
+        has_shebang = words[0] == file and content.startswith(b"#!") and not file.endswith(".py")
+        if is_shell or has_shebang:
+            return FieldProblem(
+                path,
+                f"{file} has the line ends of DOS (CRLF), which a shell reads as part of each command",
+                f"convert it: sed -i 's/\\r$//' {file}",
+            )
+    return None
 
 
 def check_requirements(

@@ -33,6 +33,7 @@ from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
 
+from . import roles
 from .entrypoints import check_launcher
 from .guards import check_guards
 from .inference import check_models, job_functions
@@ -77,6 +78,7 @@ def check(
         *_what_runs(document),
         *check_models(document, parameters),
         *check_launcher(document),
+        *roles.check(document),
         *_resources(document),
         *_strategy(document),
         *_lengths(document),
@@ -99,7 +101,7 @@ def check(
 
 def _what_runs(document: ExperimentConfig) -> Iterator[FieldProblem]:
     if document.search.runner == "external":
-        for field in ("entrypoint", "trainer", *PROGRAMS, "models", "code"):
+        for field in ("entrypoint", "roles", "trainer", *PROGRAMS, "models", "code"):
             if getattr(document, field) not in (None, {}):
                 yield FieldProblem(
                     field,
@@ -119,7 +121,7 @@ def _what_runs(document: ExperimentConfig) -> Iterator[FieldProblem]:
         yield FieldProblem(
             name, Message("field.beside", other=named[0]), f"keep one: {named[0]} or {name}"
         )
-    if not named:
+    if not named and not document.roles:
         yield FieldProblem(
             "entrypoint",
             Message("field.missing_entrypoint"),
@@ -150,13 +152,13 @@ def _what_runs(document: ExperimentConfig) -> Iterator[FieldProblem]:
             Message("field.no_effect", other="code.installed"),
             "leave it out: nothing is uploaded",
         )
-    if code.workdir is not None and document.entrypoint is None and document.session is None:
+    if code.workdir is not None and not document.entrypoints and document.session is None:
         yield FieldProblem("code.workdir", "has no effect without an entry point", "leave it out")
     elif code.within(".").split("/")[0] == "..":
         yield FieldProblem(
             "code.workdir", "the folder must lie inside the code folder", "leave out '..'"
         )
-    is_default = document.entrypoint is not None and bool(code.include or code.workdir)
+    is_default = bool(document.entrypoints) and bool(code.include or code.workdir)
     if code.path is None and code.installed is None and not is_default:
         yield FieldProblem(
             "code", Message("field.empty"), "write {path: .} or {installed: /folder}"
@@ -440,8 +442,14 @@ def _is_numeric(parameter: sampling.SearchParameter) -> bool:
 
 
 def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
-    for name in document.environment.variables:
-        path = f"environment.variables.{name}"
+    of_document = [("environment.variables", name) for name in document.environment.variables]
+    of_roles = [
+        (f"roles.{role}.environment.variables", name)
+        for role, section in document.roles.items()
+        for name in section.environment.variables
+    ]
+    for section, name in [*of_document, *of_roles]:
+        path = f"{section}.{name}"
         if not _VARIABLE.fullmatch(name):
             yield FieldProblem(
                 path, "is not a name of a variable", "letters, digits and '_', no digit first"
@@ -452,7 +460,7 @@ def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
                 "is reserved: Muster and torchrun set it, or it would change every process",
                 "use another name",
             )
-        else:
+        elif section == "environment.variables":
             yield from _references(document, name)
     secrets = document.environment.secrets
     for name in sorted(set(secrets) & document.environment.variables.keys()):

@@ -88,6 +88,11 @@ def _check(arguments: list[str], launcher: Any) -> FieldProblem | None:
     return None
 
 
+def launcher_of_role(entrypoint: Sequence[str]) -> Launcher:
+    """Return how each member of a role is started: its command once, or Python once per slot."""
+    return "shell" if commands.is_command(entrypoint) else "direct"
+
+
 def default_launcher(document: ExperimentConfig) -> Launcher:
     """Return the launcher of a document that names none."""
     if document.job_kind is not None:
@@ -184,11 +189,15 @@ def planned_place(
 
 
 def planned_command(
-    config: ExperimentConfig, *, num_nodes: int, node_rank: int, num_local: int
+    config: ExperimentConfig, *, num_nodes: int, node_rank: int, num_local: int, role: str = ""
 ) -> list[str]:
-    """Return the line that a node would run, as a user would write it."""
+    """Return the line that a node would run, as a user would write it. role: that of the member that
+    runs there; "" for a gang of one kind."""
     entrypoint = list(config.entrypoint or ("-m", config.built_in_module or ""))
     launcher = config.launcher or default_launcher(config)
+    if role:
+        entrypoint = list(config.roles[role].entrypoint)
+        launcher, num_nodes, node_rank = launcher_of_role(entrypoint), 1, 0
     if launcher == "torchrun":
         return ["torchrun", f"--nnodes={num_nodes}", f"--nproc-per-node={num_local}", *entrypoint]
     if not commands.is_command(entrypoint):
@@ -200,7 +209,7 @@ def planned_command(
         num_nodes=num_nodes,
         node_rank=node_rank,
         num_local=num_local,
-        world_size=config.resources.slots,
+        world_size=num_local if role else config.resources.slots,
     )
     try:
         return commands.complete(entrypoint, place)

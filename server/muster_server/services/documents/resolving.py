@@ -20,7 +20,7 @@ from muster_server.domain.search.population import copied
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document
 
-from . import checks, entrypoints, recipes, warnings
+from . import checks, entrypoints, recipes, roles, warnings
 from .arrays import with_array
 from .explaining import explain
 from .overrides import apply_overrides
@@ -107,11 +107,14 @@ def _as_problem(problem: Unreadable) -> FieldProblem:
 
 def _validate(raw: dict[str, Any], problems: list[FieldProblem]) -> ExperimentConfig | None:
     arguments, problem = entrypoints.normalise(raw.get("entrypoint"), raw.get("launcher"))
+    of_roles, bad_roles = roles.normalise(raw.get("roles"))
+    problems += bad_roles
     try:
         written = Document.model_validate(
             {
                 **_with_lists(raw),
                 "entrypoint": arguments,
+                **({} if of_roles is None else {"roles": of_roles}),
                 **_after(raw),
                 **_from(raw),
                 **_from_log(raw),
@@ -122,7 +125,7 @@ def _validate(raw: dict[str, Any], problems: list[FieldProblem]) -> ExperimentCo
         written = None
     if problem:
         problems.append(problem)
-    if problem or written is None:
+    if problem or bad_roles or written is None:
         return None
     return load(ExperimentConfig, written.model_dump(by_alias=True))
 
@@ -191,7 +194,8 @@ def _filled_in(
 ) -> ExperimentConfig:
     """Return the document with the defaults that depend on other values filled in."""
     trainer, code = document.trainer, document.code
-    if document.entrypoint is not None and (code is None or not (code.path or code.installed)):
+    runs_own = document.entrypoint is not None or document.roles
+    if runs_own and (code is None or not (code.path or code.installed)):
         code = replace(code or CodeSection(), path=".")
     if trainer is not None and trainer.epochs is None and trainer.steps is None:
         # Samples and seconds it counts itself: what a step is depends on the trial's batch size.
@@ -203,7 +207,9 @@ def _filled_in(
         changed = (p.name for p in parameters if p.kind != "const" and p.name not in kept)
         search = replace(search, explore=tuple(changed))
     launcher = document.launcher or entrypoints.default_launcher(document)
-    return replace(document, trainer=trainer, code=code, search=search, launcher=launcher)
+    return roles.filled_in(
+        replace(document, trainer=trainer, code=code, search=search, launcher=launcher)
+    )
 
 
 def _filled_in_search(

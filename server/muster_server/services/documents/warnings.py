@@ -52,10 +52,13 @@ def _repeats(
 def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
     """Yield a warning for each text that looks like a variable and is not replaced, since no shell
     runs."""
-    entrypoint = document.entrypoint or ()
     # A script after `bash -c` replaces its variables by itself.
-    is_script = commands.is_command(entrypoint) and not commands.entry_file(entrypoint)
-    texts = [] if is_script else [("entrypoint", word, "") for word in entrypoint]
+    texts = [
+        (path, word, "")
+        for path, entrypoint in document.entrypoints.items()
+        if not commands.is_command(entrypoint) or commands.entry_file(entrypoint)
+        for word in entrypoint
+    ]
     texts += [
         (f"environment.variables.{name}", value, name)
         for name, value in document.environment.variables.items()

@@ -378,10 +378,10 @@ def _check_reuse(config: ExperimentConfig, blob_sha256: str | None) -> Iterator[
 def _check_code(
     session: Session, config: ExperimentConfig, blob_sha256: str | None
 ) -> FieldProblem | None:
-    code, entrypoint = config.code or CodeSection(), config.entrypoint
+    code = config.code or CodeSection()
+    files = [entry_file(words) for words in config.entrypoints.values()]
     if blob_sha256 is None:
-        file = entry_file(entrypoint or ())
-        has_file = file and not file.startswith("/")
+        has_file = any(file and not file.startswith("/") for file in files)
         # With what is built in, `code` holds the functions that its document names.
         has_functions = config.built_in_module is not None and code.path is not None
         if (has_file or has_functions) and code.installed is None:
@@ -412,7 +412,7 @@ def _check_code(
     def read_members(names: Collection[str]) -> list[ArchiveMember]:
         return blobs.list_members(session, blob_sha256, read=names)
 
-    members = read_members([code.within(entry_file(entrypoint or ()))])
+    members = read_members([code.within(file) for file in files or [""]])
     return (
         check_entry_file(config, members)
         or check_line_ends(config, members)
