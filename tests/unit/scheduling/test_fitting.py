@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.document.roles import RoleMember
 from muster_server.domain.scheduling import fitting
 from muster_server.domain.scheduling.offers import Offer
 from muster_server.domain.scheduling.resources import Request
@@ -98,3 +99,49 @@ def test_a_fit_is_whole_and_within_what_is_offered(slots, free, nodes, max_nodes
     assert nodes is None or len(chosen) == nodes
     assert request.max_nodes is None or len(chosen) <= request.max_nodes
     assert uneven or len(set(chosen.values())) == 1
+
+
+def members(**slots_by_role: list[int]) -> tuple[RoleMember, ...]:
+    return tuple(
+        RoleMember(role=role, index=index, slots=num)
+        for role, slots in slots_by_role.items()
+        for index, num in enumerate(slots)
+    )
+
+
+@pytest.mark.parametrize(
+    ("gang", "free", "expected"),
+    [
+        (members(trainer=[2], rollout=[1, 1]), {"a": 4, "b": 4}, {"a": 4}),
+        (members(trainer=[2], rollout=[1, 1]), {"a": 2, "b": 2}, {"a": 2, "b": 2}),
+        (members(trainer=[4], rollout=[1, 1]), {"a": 3, "b": 3}, None),
+        (members(rollout=[1, 1], trainer=[4]), {"a": 2, "b": 4}, {"b": 4, "a": 2}),
+        (members(trainer=[2], rollout=[2, 2]), {"a": 3, "b": 3}, None),
+    ],
+)
+def test_each_member_of_a_gang_of_roles_is_whole_on_one_node(gang, free, expected):
+    request = Request(slots=sum(member.slots for member in gang), members=gang)
+    assert fit(request, free) == expected
+
+
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=8),
+    st.lists(st.integers(0, 8), min_size=1, max_size=6),
+)
+def test_members_are_given_the_nodes_that_they_were_counted_for(sizes, free):
+    gang = members(worker=sizes)
+    request = Request(slots=sum(sizes), members=gang)
+    chosen = fit(request, {f"n{i}": slots for i, slots in enumerate(free)})
+    if chosen is None:
+        return
+    nodes = fitting.assign(gang, chosen)
+    held = {
+        name: sum(m.slots for m, n in zip(gang, nodes, strict=True) if n == name) for name in chosen
+    }
+    assert held == chosen
+
+
+def test_a_gang_of_roles_keeps_to_its_greatest_number_of_nodes():
+    gang = members(worker=[1, 1, 1])
+    assert fit(Request(slots=3, members=gang, max_nodes=2), {"a": 1, "b": 1, "c": 1}) is None
+    assert fit(Request(slots=3, members=gang, max_nodes=2), {"a": 2, "b": 1}) == {"a": 2, "b": 1}

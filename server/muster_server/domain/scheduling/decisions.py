@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
+from muster.document.roles import RoleMember
 from muster_server.domain.messages import Message
 
 
@@ -16,6 +17,8 @@ class NodeShare:
     rank_offset: int
     slots: tuple[int, ...]
     """Indexes of the node's slots."""
+    member: RoleMember | None = None
+    """Member of a gang of roles; None for a gang of one kind."""
 
 
 @dataclass(frozen=True, kw_only=True)

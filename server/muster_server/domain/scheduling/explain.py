@@ -14,7 +14,7 @@ from muster_server.domain.messages import Message, shortened
 from muster_server.domain.nodes.availability import MAINTENANCE, on_node
 from muster_server.domain.nodes.maintenance import Window, describe_s
 from muster_server.domain.nodes.reservations import NodeReservation
-from muster_server.domain.scheduling.fitting import Shares, fit
+from muster_server.domain.scheduling.fitting import Shares, first_without_node, fit
 from muster_server.domain.scheduling.offers import Offer
 from muster_server.domain.scheduling.resources import PoolImages, Request
 
@@ -85,6 +85,16 @@ def next_pass(num_started: int) -> Message:
     return Message("all.advised", reason=reason, advice=Message("help.by_itself"))
 
 
+def _without_room(request: Request, section: NodeSection, kept: Mapping[int, int]) -> list[Message]:
+    """Return which member of a gang of roles has no room now, if it is one; kept: slots for it alone."""
+    nodes = dict.fromkeys([*section.offer, *kept])
+    offer = Offer.of({node: section.offer[node] + kept.get(node, 0) for node in nodes})
+    lacking = first_without_node(request.members, offer)
+    if lacking is None:
+        return []
+    return [Message("pending.no_room_for_member", member=lacking.name, slots=lacking.slots)]
+
+
 def _needs(request: Request, state: Sequence[Message], advice: Message) -> Message:
     return Message("all.needs", request=request.describe(), state=state, advice=advice)
 
@@ -123,7 +133,11 @@ class Explainer:
     def reason_of_holder(self, reservation: Reservation) -> Message:
         """Explain the wait of a trial for which slots are kept."""
         request = reservation.trial.request
-        state = self._state_of(self._nodes.section(request), reservation)
+        section = self._nodes.section(request)
+        state = [
+            *self._state_of(section, reservation),
+            *_without_room(request, section, reservation.kept),
+        ]
         return _needs(request, state, Message("help.rest"))
 
     def _lacks_container(self, request: Request) -> bool:
@@ -227,6 +241,11 @@ class Explainer:
             return because(
                 Message("pending.too_few", slots=has), Message("help.fewer_slots", slots=has)
             )
+        if request.members and (lacking := first_without_node(request.members, Offer.of(totals))):
+            return because(
+                Message("pending.no_node_for_member", member=lacking.name, slots=lacking.slots),
+                Message("help.smaller_members"),
+            )
         if fit(request, Offer.of(totals), at_most=least) is None:
             return because(
                 Message("pending.indivisible", nodes=len(totals)),
@@ -275,7 +294,10 @@ class Explainer:
         state = self._states[section]
         state = [*state, *self._ahead(request, self._nodes.closing(request))]
         state += self._reserved(request, self._nodes.reserved_from(request))
-        if section.offer.total >= request.least_slots:
+        lacking = _without_room(request, section, {})
+        if lacking:
+            state = [*state, *lacking]
+        elif section.offer.total >= request.least_slots:
             state = [*state, Message("pending.scattered")]
             uneven = replace(request, uneven=True)
             if fit(uneven, section.offer, at_most=request.least_slots) is not None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
+
+from muster.document.roles import RoleMember
 
 from .offers import NodeT, Offer
 from .resources import Request
@@ -35,6 +38,8 @@ def fit(
     least = request.least_slots
     if least > most or least > offer.total:
         return None
+    if request.members:
+        return _fit_members(request, offer, first)
     if least == most:
         return _fit_exactly(request, most, offer, first)
     size = max(_largest_even(request, most, offer), _largest_uneven(request, most, offer))
@@ -42,7 +47,10 @@ def fit(
 
 
 def node_counts(request: Request, slots: int) -> tuple[int, ...]:
-    """Return the numbers of nodes over which `slots` can be spread evenly, fewest first."""
+    """Return the numbers of nodes over which `slots` can be spread evenly, fewest first; none for a gang
+    of roles, whose members decide."""
+    if request.members:
+        return ()
     if request.nodes is not None:
         return (request.nodes,) if slots % request.nodes == 0 else ()
     most = slots if request.max_nodes is None else min(slots, request.max_nodes)
@@ -115,3 +123,58 @@ def _fit_uneven(request: Request, slots: int, offer: Offer[NodeT]) -> Shares[Nod
     share = shares.pop(last)
     shares[next(offer.tightest(share, skip=shares))] = share
     return shares
+
+
+def assign(members: Sequence[RoleMember], offer: Mapping[NodeT, int]) -> list[NodeT | None]:
+    """Return the node of each member, in their order: the largest members first, each on the first node
+    with as many slots left. None for a member that finds no node.
+
+    What `fit` returns for a gang of roles, given here again, gives each member the node that it was
+    counted for.
+    """
+    left = dict(offer)
+    found: list[NodeT | None] = [None] * len(members)
+    for number in sorted(range(len(members)), key=lambda n: (-members[n].slots, n)):
+        slots = members[number].slots
+        node = next((node for node, num in left.items() if num >= slots), None)
+        if node is not None:
+            left[node] -= slots
+            found[number] = node
+    return found
+
+
+def first_without_node(members: Sequence[RoleMember], offer: Offer[NodeT]) -> RoleMember | None:
+    """Return the first member for which no slots are left; None if all find some."""
+    nodes = assign(members, {node: offer[node] for node in offer.roomiest()})
+    return next((m for m, node in zip(members, nodes, strict=True) if node is None), None)
+
+
+def least_nodes(request: Request, slots: int) -> int:
+    """Return how many nodes with so many slots each a gang needs at least."""
+    most = len(request.members)
+    for num in range(1, most):
+        if None not in assign(request.members, dict.fromkeys(range(num), slots)):
+            return num
+    return most or math.ceil(request.least_slots / slots)
+
+
+def _fit_members(
+    request: Request, offer: Offer[NodeT], first: Collection[NodeT]
+) -> Shares[NodeT] | None:
+    """Return where a gang of roles fits: on one node if one holds all, else on few, each member whole."""
+    whole = next(_candidates(offer, request.slots, first), None)
+    if whole is not None:
+        return {whole: request.slots}
+    offered = dict(islice(_preferred(offer, first), request.max_nodes))
+    shares: Shares[NodeT] = dict.fromkeys(offered, 0)
+    for member, node in zip(request.members, assign(request.members, offered), strict=True):
+        if node is None:
+            return None
+        shares[node] += member.slots
+    return {node: slots for node, slots in shares.items() if slots}
+
+
+def _preferred(offer: Offer[NodeT], first: Collection[NodeT]) -> Iterator[tuple[NodeT, int]]:
+    """Yield what nodes offer: those to take first, then those that offer most."""
+    yield from ((node, offer[node]) for node in dict.fromkeys(first) if offer[node])
+    yield from ((node, offer[node]) for node in offer.roomiest() if node not in first)

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from muster.document.roles import RoleMember
 from muster_server.domain.messages import Message
-from muster_server.domain.scheduling.fitting import Shares
+from muster_server.domain.scheduling.fitting import Shares, assign
 
 from . import explain
 from .decisions import NodeShare, Placement, Preempt, Resize, Wait
@@ -251,21 +252,30 @@ class GroupPass:
         # Ranks stay where their files are. Node rank 0 is where a checkpoint may lie; the rest by
         # name, so that ranks look tidy.
         rank = {name: rank for rank, name in enumerate(trial.files_on)}
-        for n in sorted(
+        ordered = sorted(
             shares,
             key=lambda n: (rank.get(nodes[n].name, 0), nodes[n].host != trial.preferred_host, n),
-        ):
+        )
+        parts: list[tuple[int | None, int, RoleMember | None]] = [
+            (n, shares[n], None) for n in ordered
+        ]
+        if members := kind.request.members:
+            of_members = zip(assign(members, shares), members, strict=True)
+            parts = [(n, member.slots, member) for n, member in of_members]
+        for n, num, member in parts:
+            assert n is not None, "it fits"
             placed.append(
                 NodeShare(
                     node_id=nodes[n].id,
                     node_name=nodes[n].name,
                     node_rank=len(placed),
                     rank_offset=rank_offset,
-                    slots=nodes.take(n, shares[n]),
+                    slots=nodes.take(n, num),
+                    member=member,
                 )
             )
-            rank_offset += shares[n]
-            self._group.times.start(n, shares[n], None if end is None else end.timestamp())
+            rank_offset += num
+            self._group.times.start(n, num, None if end is None else end.timestamp())
         self._placed[trial.trial_id] = (trial.experiment_id, shares)
         self._given[trial.project_id] += rank_offset
         self._beyond[trial.project_id] += rank_offset - kind.request.least_slots
@@ -430,8 +440,10 @@ class GroupPass:
 
 def placed_reason(shares: list[NodeShare]) -> Message:
     """ "3 slots: 2 on n1, 1 on n2"."""
-    num = sum(len(s.slots) for s in shares)
-    nodes = [Message("placed.on", slots=len(s.slots), node=s.node_name) for s in shares[:4]]
-    if len(shares) > 4:
-        nodes.append(Message("placed.more", nodes=len(shares) - 4))
-    return Message("placed.slots", slots=num, nodes=nodes)
+    slots: Counter[str] = Counter()
+    for share in shares:  # Several members of a gang of roles may be on one node.
+        slots[share.node_name] += len(share.slots)
+    nodes = [Message("placed.on", slots=num, node=node) for node, num in [*slots.items()][:4]]
+    if len(slots) > 4:
+        nodes.append(Message("placed.more", nodes=len(slots) - 4))
+    return Message("placed.slots", slots=slots.total(), nodes=nodes)

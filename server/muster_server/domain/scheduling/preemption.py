@@ -134,7 +134,7 @@ class Preemption:
                 for n in nearest.tolist()
             )
             yield dict.fromkeys((n for _, n in harms[:num_nodes]), share)
-        if request.uneven and not is_even_possible:
+        if (request.uneven or request.members) and not is_even_possible:
             offer = Offer.of(dict(zip(section.ordinals.tolist(), could.tolist(), strict=True)))
             shares = fit(request, offer, at_most=request.least_slots)
             if shares is not None:

@@ -101,7 +101,7 @@ class Reservations:
                 chosen = self._earliest(section.ordinals, share, num_nodes)
                 if chosen is not None:
                     yield dict.fromkeys(chosen, share)
-        if request.uneven:
+        if request.uneven or request.members:
             times = self._times.distinct(section.ordinals)
             first = bisect_left(
                 times, True, key=lambda at: self._fit_by(request, section, at) is not None

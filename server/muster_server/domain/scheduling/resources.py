@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from muster.document.experiment import ExperimentConfig
+from muster.document.roles import RoleMember, members_of
 from muster.document.running import EnvironmentSection, ResourcesSection
 from muster.durations import duration_s
 from muster.image_names import is_allowed
@@ -39,6 +41,9 @@ class Request:
     max_nodes: int | None = None
     uneven: bool = False
     """Allow nodes to carry different numbers of slots."""
+    members: tuple[RoleMember, ...] = ()
+    """Members of a gang of roles, in the order of their numbers, each with its slots on one node; empty
+    for a gang of one kind."""
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Node labels, with their values, that every node of the gang must have."""
     allow_nodes: tuple[str, ...] = ()
@@ -106,6 +111,15 @@ class Request:
             )
         else:
             yield Message("wish.slots", slots=self.slots, slot_type=self.slot_type, pool=self.pool)
+        if self.members:
+            num = Counter((member.role, member.slots) for member in self.members)
+            yield Message(
+                "wish.roles",
+                roles=[
+                    Message("wish.role", role=role, num=count, slots=slots)
+                    for (role, slots), count in num.items()
+                ],
+            )
         if self.nodes is not None:
             yield Message("wish.nodes", nodes=self.nodes)
         elif self.max_nodes is not None:
@@ -219,11 +233,17 @@ def _seconds(written: str | None) -> float:
     return (duration_s(written) or 0.0) if written is not None else 0.0
 
 
+def request_for(config: ExperimentConfig) -> Request:
+    """Return the request of one trial of a document."""
+    request = request_of(config.resources, config.environment)
+    return replace(request, members=tuple(members_of(config.roles)))
+
+
 def request_of(
     resources: ResourcesSection, environment: EnvironmentSection | None = None
 ) -> Request:
-    """Return the request in the `resources` of a document, for nodes that can provide its
-    `environment`."""
+    """Return the request in the `resources` of a document of one kind of job, for nodes that can provide
+    its `environment`."""
     topology = resources.topology
     return Request(
         slots=resources.slots,

@@ -16,6 +16,7 @@ NEVER = frozenset(
         "pending.pool_images",
         "pending.too_few",
         "pending.indivisible",
+        "pending.no_node_for_member",
         "pending.no_domain",
         "pending.ends_before",
         "pending.beside_spares",

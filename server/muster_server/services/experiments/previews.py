@@ -16,7 +16,7 @@ from muster_server.domain.guards.wording import explain
 from muster_server.domain.messages import AnyMessage, Message, count
 from muster_server.domain.providers import plan_pilots
 from muster_server.domain.scheduling import QueuedTrial
-from muster_server.domain.scheduling.resources import request_of
+from muster_server.domain.scheduling.resources import request_for
 from muster_server.domain.scheduling.unsatisfiable import is_impossible
 from muster_server.domain.search import Searcher, SearchSpec, sampling
 from muster_server.schemas.base import field_error, parts_out
@@ -166,7 +166,7 @@ def _supplies(
 def _concurrent_from(config: ExperimentConfig, room: int | None) -> str:
     if room is None:
         return "search.concurrent"
-    request = request_of(config.resources, config.environment)
+    request = request_for(config)
     slots = count(request.slots, f"{request.slot_type} slot")
     return f"room for {count(room, 'trial')} of {slots} in pool {request.pool} now"
 

@@ -42,7 +42,11 @@ def of_trial(session: Session, trial_id: int) -> ReproductionOut:
     if told is not None:
         allocation, num_nodes, found = told
         command = planned_command(
-            experiment.config, num_nodes=num_nodes, node_rank=0, num_local=len(allocation.slots)
+            experiment.config,
+            num_nodes=num_nodes,
+            node_rank=0,
+            num_local=len(allocation.slots),
+            role=allocation.role,
         )
         if found is not None:
             environment = JobEnvironmentOut(

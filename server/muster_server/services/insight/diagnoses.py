@@ -24,7 +24,7 @@ from muster_server.db.models import DiagnosisRow, ExperimentRow, NodeSlotRow, Tr
 from muster_server.domain.insight import diagnosis
 from muster_server.domain.insight.diagnosis import Breakdown, Diagnosis, LeftOut, ProbeRun
 from muster_server.domain.insight.diagnosis.planning import WARM_UP_STEPS
-from muster_server.domain.scheduling.resources import request_of
+from muster_server.domain.scheduling.resources import request_for
 from muster_server.domain.scheduling.room import num_fitting
 from muster_server.domain.states import TERMINAL_EXPERIMENT, TrialState
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
@@ -437,7 +437,7 @@ def _nodes(session: Session, trial: TrialRow) -> dict[int, str]:
 
 def _spare(session: Session, config: ExperimentConfig, names: Iterable[str]) -> set[str]:
     """Return the nodes without which the cluster, were it empty, could train a configuration."""
-    request = request_of(config.resources, config.environment)
+    request = request_for(config)
     nodes = [node_view(row, ()) for row in session.execute(NODES)]
     per_node = (
         select(NodeSlotRow.node_id, func.count().label("num"))

@@ -24,6 +24,7 @@ from muster_server.domain.providers import (
     ProviderOptions,
     options_of,
 )
+from muster_server.domain.scheduling.fitting import least_nodes
 from muster_server.domain.scheduling.views import QueuedTrial
 from muster_server.domain.states import NodeState
 
@@ -103,11 +104,14 @@ def _gangs(trials: list[QueuedTrial], slots: int, attempts: Mapping[int, int]) -
         request = trial.request
         if request.labels or request.allow_nodes or request.topology_mode == "require":
             continue
-        nodes = request.nodes or math.ceil(request.least_slots / slots)
+        nodes = request.nodes or least_nodes(request, slots)
+        largest = max((member.slots for member in request.members), default=0)
         yield Gang(
             trial_id=trial.trial_id,
             nodes=nodes,
-            slots_per_node=math.ceil(request.least_slots / nodes),
+            slots_per_node=max(largest, slots)
+            if request.members
+            else math.ceil(request.least_slots / nodes),
             limit_s=request.limit_s,
             grace_s=request.grace_s,
             since=trial.waits_since,

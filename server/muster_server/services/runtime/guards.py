@@ -45,7 +45,7 @@ from muster_server.domain.lifecycle.avoidance import from_plain as avoided_from_
 from muster_server.domain.lifecycle.avoidance import to_plain as avoided_to_plain
 from muster_server.domain.messages import Message, count, sentences
 from muster_server.domain.scheduling.nodes import could_hold
-from muster_server.domain.scheduling.resources import request_of
+from muster_server.domain.scheduling.resources import request_for
 from muster_server.domain.states import (
     TERMINAL_EXPERIMENT,
     AttemptState,
@@ -483,7 +483,7 @@ def _restart_elsewhere(
     gone = (NodeState.LOST, NodeState.REMOVED)
     others = [n for n in load_nodes(session) if n.name not in here and n.state not in gone]
     config = experiment.config
-    if not could_hold(request_of(config.resources, config.environment), others):
+    if not could_hold(request_for(config), others):
         return None
     avoided, _ = avoid(
         avoided_from_plain(trial.avoided), sorted(here), reason, now=now, for_long=True

@@ -280,6 +280,7 @@ def _planned_nodes(
                 num_nodes=len(shares),
                 node_rank=share.node_rank,
                 num_local=len(share.slots),
+                role=share.member.role if share.member else "",
             ),
         )
         for share in shares

@@ -30,7 +30,7 @@ from muster_server.domain.scheduling.resources import (
     PoolImages,
     Request,
     SlotView,
-    request_of,
+    request_for,
 )
 from muster_server.domain.states import TERMINAL_ATTEMPT, AttemptState, TrialState
 
@@ -54,9 +54,7 @@ class Wish:
         num_steps, num_epochs = planned_length(config)
         return cls(
             request=replace(
-                request_of(config.resources, config.environment),
-                grace_s=config.stop_grace_s,
-                reservations=reservations,
+                request_for(config), grace_s=config.stop_grace_s, reservations=reservations
             ),
             preemptible=config.resources.preemptible,
             num_steps=num_steps,

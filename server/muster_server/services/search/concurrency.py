@@ -26,7 +26,7 @@ from muster_server.db.models import (
     SearchEventRow,
     TrialRow,
 )
-from muster_server.domain.scheduling.resources import NodeView, Request, SlotView, request_of
+from muster_server.domain.scheduling.resources import NodeView, Request, SlotView, request_for
 from muster_server.domain.scheduling.room import num_fitting
 from muster_server.domain.search import FOLLOWED_MAX, Roomed
 from muster_server.domain.states import TERMINAL_EXPERIMENT
@@ -68,7 +68,7 @@ class Cluster:
 
         experiment_id: the search whose own trials' slots count as free; None if it has none yet.
         """
-        request = request_of(config.resources, config.environment)
+        request = request_for(config)
         slots: Counter[str] = Counter()
         own = self._held.get(experiment_id, {}) if experiment_id is not None else {}
         for known in (self._free, own):
