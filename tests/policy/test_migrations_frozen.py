@@ -58,6 +58,7 @@ DIGESTS = {
     "0048_skipped_samples.py": "775d4c8bd539a4069adb5128f283b74b64fee455b585b04138e488f31e687ff3",
     "0049_reports.py": "081c1a8a39f5ceabaedd22e841846a508ed01225c9c48ae4357bec8de0515749",
     "0050_reservations.py": "9fdcf4624885ef66ec4da13cf74a2658a644bde8e859ad0996fb26ba1874bd3a",
+    "0051_roles.py": "890ec7ba9b7d3cb7fe240819209b804ca51ead42fed6d80569697c56d1bf3cf6",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

@@ -23,7 +23,7 @@ SENTENCES: Mapping[str, str] = {
     "wish.slots": "{slots:{slot_type} slot} in pool {pool}",
     "wish.elastic_slots": "{least} to {slots:{slot_type} slot} in pool {pool}",
     "wish.roles": "for {roles:and}",
-    "wish.role": "{num} × {role} with {slots:slot} each",
+    "wish.role": "{num} × {role} ({slots:slot})",
     "wish.nodes": "on exactly {nodes:node}",
     "wish.max_nodes": "on at most {nodes:node}",
     "wish.labels": "on nodes with {labels}",

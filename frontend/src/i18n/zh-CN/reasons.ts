@@ -8,7 +8,7 @@ export const parts: Readonly<Record<string, string>> = {
   "wish.slots": "需要资源池 {{pool}} 中的 {{slots}} 个 {{slot_type}} 槽位",
   "wish.elastic_slots": "需要资源池 {{pool}} 中的 {{least}} 到 {{slots}} 个 {{slot_type}} 槽位",
   "wish.roles": "用于 {{roles}}",
-  "wish.role": "{{num}} × {{role}}（每个 {{slots}} 个槽位）",
+  "wish.role": "{{num}} × {{role}}（{{slots}} 个槽位）",
   "wish.nodes": "恰好在 {{nodes}} 个节点上",
   "wish.max_nodes": "最多在 {{nodes}} 个节点上",
   "wish.labels": "节点标签为 {{labels}}",

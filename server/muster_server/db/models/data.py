@@ -101,6 +101,8 @@ class LogStreamRow(Base):
     local_rank: Mapped[int]
     rank: Mapped[int]
     """-1 for the launcher."""
+    member: Mapped[str] = mapped_column(String(48), default="")
+    """Worker of a gang of roles as people name it, "rollout/0"; "" for any other."""
     stream: Mapped[str] = mapped_column(String(8))
     size_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
     num_lines: Mapped[int] = mapped_column(BigInteger, default=0)

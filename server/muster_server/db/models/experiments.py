@@ -292,6 +292,13 @@ class AllocationRow(Base):
     node_rank: Mapped[int]
     slots: Mapped[list[Any]]
     rank_offset: Mapped[int]
+    role: Mapped[str] = mapped_column(String(32), default="")
+    """Role of a member of a gang of several kinds of jobs; "" for any other job. `node_rank` is the number
+    of the member in the gang."""
+    role_index: Mapped[int] = mapped_column(default=0)
+    """Number of the member within its role."""
+    address: Mapped[str] = mapped_column(String(270), default="")
+    """Host and port at which the others find the member, from its READY; "" for any other job."""
     desired: Mapped[str] = mapped_column(String(8))
     """wire.Desired, or forget."""
     stop_reason: Mapped[str] = mapped_column(default="")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 from ..states import (
@@ -103,12 +104,36 @@ class TrialCase:
                 self.wanted[member.id],
                 member.exit,
                 node_name=member.node_name,
+                member=member.member,
                 message=member.message,
                 last_seen_at=node.last_seen_at if node else None,
             )
             if outcome is not None:
-                outcomes.append(outcome)
+                outcomes.append(self._judged(member, outcome))
         return outcomes
+
+    def _judged(self, member: AllocationView, outcome: Outcome) -> Outcome:
+        """Return the outcome as the member's role counts it: where failures are ignored, one that has
+        run has done its part."""
+        role = self.trial.roles.get(member.role)
+        is_ignored = role is not None and role.on_failure == "ignore" and outcome.failed
+        has_run = self.observed[member.id] != AllocationState.PREPARE_FAILED
+        return replace(outcome, succeeded=True, failed=False) if is_ignored and has_run else outcome
+
+    @property
+    def finishing(self) -> str:
+        """The role whose end ends the others, once all its members have exited with 0; "" before."""
+        for name, role in self.trial.roles.items():
+            own = [member for member in self.members if member.role == name]
+            if role.on_end == "finish" and own and all(map(self._has_succeeded, own)):
+                return name
+        return ""
+
+    def _has_succeeded(self, member: AllocationView) -> bool:
+        outcome = member_outcome(
+            self.observed[member.id], self.wanted[member.id], member.exit, node_name=""
+        )
+        return outcome is not None and outcome.succeeded
 
     # decisions
 

@@ -74,10 +74,12 @@ def member_outcome(
     exit_info: ExitInfo | None,
     *,
     node_name: str,
+    member: str = "",
     message: str = "",
     last_seen_at: dt.datetime | None = None,
 ) -> Outcome | None:
-    """Return the outcome of an allocation, or None while it has none.
+    """Return the outcome of an allocation, or None while it has none. member: its name, for one of a
+    role.
 
     A member that reports its exit record early (while it is STOPPING) counts at once: its log
     tail may take a while, its peers should not wait for that.
@@ -85,7 +87,7 @@ def member_outcome(
     if exit_info is not None and exit_info.site_stop_at_ms:
         return _site_stop(exit_info, node_name)
     if observed == AllocationState.LOST and exit_info is not None and exit_info.cause in FAILURES:
-        return _failure(exit_info, node_name)  # it had reported this before it was lost
+        return _failure(exit_info, node_name, member)  # it had reported this before it was lost
     if observed == AllocationState.LOST:
         return Outcome(
             node_name=node_name,
@@ -122,7 +124,7 @@ def member_outcome(
         )
     if desired in ("stop", "kill", "forget") and _is_end_by_request(exit_info):
         return Outcome(node_name=node_name, stopped=True)
-    return _failure(exit_info, node_name)
+    return _failure(exit_info, node_name, member)
 
 
 def _has_succeeded(exit_info: ExitInfo) -> bool:
@@ -204,7 +206,7 @@ def _site_stop(exit_info: ExitInfo, node_name: str) -> Outcome:
     )
 
 
-def _failure(exit_info: ExitInfo, node_name: str) -> Outcome:
+def _failure(exit_info: ExitInfo, node_name: str, member: str) -> Outcome:
     first = exit_info.first_failure
     at_ms = float(first.at_ms) if first is not None and first.at_ms > 0 else math.inf
     blamed = None if exit_info.cause in _NODES_DOING else first
@@ -216,7 +218,7 @@ def _failure(exit_info: ExitInfo, node_name: str) -> Outcome:
         blames_peer=first is not None and first.blames_peer,
         rank=blamed.rank if blamed is not None else None,
         termination=_termination(exit_info),
-        sentence=_sentence(exit_info, blamed, node_name),
+        sentence=_sentence(exit_info, blamed, node_name, member),
         log_tail=tuple(exit_info.log_tail),
     )
 
@@ -229,10 +231,12 @@ def _termination(exit_info: ExitInfo) -> Termination:
     return CAUSES[exit_info.cause]
 
 
-def _sentence(exit_info: ExitInfo, first: WorkerExit | None, node_name: str) -> str:
+def _sentence(exit_info: ExitInfo, first: WorkerExit | None, node_name: str, member: str) -> str:
     """Return who failed and how, such as "rank 3 on n1 exited with code 7: ValueError: bad
     batch"."""
     who = f"rank {first.rank} on {node_name}" if first is not None else node_name
+    if member:
+        who = f"{member} on {node_name}"
     if first is not None and first.exit_code is not None:
         how = f"exited with code {first.exit_code}"
         # The message of a worker that reported none is how it ended.

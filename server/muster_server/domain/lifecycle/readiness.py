@@ -45,7 +45,8 @@ def watch_start(case: TrialCase, waiting: Sequence[AllocationView], waited_s: fl
     event and ends nothing: a slow start is slow for other reasons, too.
     """
     after_s, preflight = case.policy.start_preflight_s, case.attempt.preflight
-    if after_s <= 0 or waited_s <= after_s or case.attempt.num_nodes == 1:
+    is_lone = case.attempt.num_nodes == 1 or bool(case.trial.roles)
+    if after_s <= 0 or waited_s <= after_s or is_lone:
         return
     names = ", ".join(m.node_name for m in waiting)
     if preflight is None:

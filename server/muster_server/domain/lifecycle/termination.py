@@ -103,7 +103,8 @@ def note_yield(case: TrialCase) -> None:
 
 def tell_members(case: TrialCase) -> None:
     """Whatever of the gang lives although it should not is told to stop, and later to die."""
-    if not case.is_over and (not is_leaving(case) or case.attempt_state == AttemptState.PREPARING):
+    asked = is_leaving(case) or bool(case.finishing)
+    if not case.is_over and (not asked or case.attempt_state == AttemptState.PREPARING):
         return
     kind, reason = why_told(case)
     # The other members of the gang could only spend the time waiting for the lost one.
@@ -143,6 +144,8 @@ def why_told(case: TrialCase) -> tuple[str, str]:
         return STOPS[stop].kind, own_words(case) or f"stop requested by {STOPS[stop].who}"
     if case.yield_kind is not None:
         return case.yield_kind.value, case.yield_reason
+    if role := case.finishing:
+        return "finished", f"every member of {role} has ended"
     return "gang", "another member of the gang ended"
 
 

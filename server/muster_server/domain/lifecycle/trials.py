@@ -177,6 +177,8 @@ def _decide_attempt(case: TrialCase) -> None:
         cause = leaving.decide_leaving(case, outcomes, unfinished)
         if cause is not None:
             _fail(case, cause)
+    elif role := case.finishing:
+        _decide_finishing(case, role, unfinished)
     elif any(o.failed for o in outcomes):
         cause = root_cause(outcomes)
         assert cause is not None
@@ -185,7 +187,7 @@ def _decide_attempt(case: TrialCase) -> None:
         case.set_attempt(AttemptState.SUCCEEDED, _well(case), termination=Termination.SUCCESS)
     elif case.attempt_state == AttemptState.PREPARING:
         _decide_preparing(case)
-    elif len(unfinished) < len(case.members):
+    elif len(unfinished) < len(case.members) and not case.trial.roles:
         _decide_winding_down(case, unfinished)
     elif case.attempt_state == AttemptState.STARTING:
         _decide_starting(case)
@@ -198,7 +200,9 @@ def _decide_attempt(case: TrialCase) -> None:
 def _decide_preparing(case: TrialCase) -> None:
     attempt = case.attempt
     waiting = [a for a in case.members if case.observed[a.id] != AllocationState.READY]
-    if not waiting and (attempt.num_nodes == 1 or attempt.has_rendezvous):
+    # A member of a role says with its READY where it is found.
+    meets = attempt.num_nodes == 1 or attempt.has_rendezvous or bool(case.trial.roles)
+    if not waiting and meets:
         decide_ready(case)
         return
     if case.waited_s(attempt.created_at) > case.policy.prepare_timeout_s:
@@ -215,6 +219,7 @@ def _decide_starting(case: TrialCase) -> None:
         a
         for a in case.members
         if case.observed[a.id] not in (AllocationState.RUNNING, AllocationState.STOPPING)
+        and not (a.role and case.is_finished(a))
     ]
     if not waiting:
         case.set_attempt(AttemptState.RUNNING, "every node runs its workers")
@@ -231,6 +236,17 @@ def _decide_starting(case: TrialCase) -> None:
         )
         return
     watch_start(case, waiting, waited_s)
+
+
+def _decide_finishing(case: TrialCase, role: str, unfinished: list[AllocationView]) -> None:
+    """End a gang of which the deciding role has ended well: the others are told to stop."""
+    if not unfinished:
+        case.set_attempt(AttemptState.SUCCEEDED, _well(case), termination=Termination.SUCCESS)
+    elif case.attempt_state != AttemptState.WINDING_DOWN:
+        sentence = f"every member of {role} exited with 0; the others are asked to stop"
+        case.set_attempt(AttemptState.WINDING_DOWN, sentence)
+        if case.state == TrialState.STARTING:
+            case.set_trial(TrialState.RUNNING, "its workers ran")
 
 
 def _decide_winding_down(case: TrialCase, unfinished: list[AllocationView]) -> None:
@@ -258,7 +274,12 @@ def _well(case: TrialCase) -> str:
         if member.exit is not None and member.exit.doubt:
             where = f"{member.node_name}: " if len(case.members) > 1 else ""
             return f"{DOUBTFUL}{where}{member.exit.doubt}"
-    return ENDED_WELL
+    if role := case.finishing:
+        num_others = sum(member.role != role for member in case.members)
+        others = ", and the others were asked to stop" if num_others else ""
+        return f"every member of {role} exited with 0{others}"
+    ignored = [o.sentence for o in case.outcomes() if o.succeeded and o.sentence]
+    return f"every other worker exited with 0; ignored: {ignored[0]}" if ignored else ENDED_WELL
 
 
 def _fail(case: TrialCase, cause: Outcome) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from muster.document.experiment import ExperimentConfig
+from muster.document.roles import RoleSection, member_name
 from muster.document.running import PreflightSection, RestartsSection
 from muster.wire import ExitInfo, NodeFacts
 
@@ -122,6 +123,14 @@ class AllocationView:
     """Facts about what it would run with; None if not reported."""
     is_node_at_fault: bool = False
     """Whether another node would have managed, for a PREPARE_FAILED allocation."""
+    role: str = ""
+    """Role of a member of a gang of several kinds of jobs; "" for any other job."""
+    role_index: int = 0
+
+    @property
+    def member(self) -> str:
+        """How people name a member of a role: "rollout/0"; "" for any other job."""
+        return member_name(self.role, self.role_index) if self.role else ""
 
     @property
     def lacks(self) -> bool:
@@ -209,6 +218,8 @@ class TrialView:
     """Its nodes are to try each other before the start."""
     checkpoint_step: int | None = None
     """Step of its newest checkpoint."""
+    roles: Mapping[str, RoleSection] = field(default_factory=dict)
+    """Roles of its gang; empty for a gang of one kind."""
     flags: tuple[str, ...] = ()
     attempt: AttemptView | None = None
     """The current one."""

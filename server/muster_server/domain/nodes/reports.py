@@ -57,6 +57,8 @@ class ReportedAllocation:
     observed: str
     message: str
     acked_seq: int
+    role: str
+    role_index: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,7 +294,9 @@ def _on_state(changes: Changes, record: StateRecord, clock: NodeClock, now: dt.d
             if record.environment is not None and changes.allocation.node_rank == 0:
                 packages = record.environment.packages[:PACKAGES_MAX]
                 changes.environment = dataclasses.replace(record.environment, packages=packages)
-            if record.rendezvous is not None and changes.allocation.node_rank == 0:
+            if record.rendezvous is not None and changes.allocation.role:
+                changes.values["address"] = record.rendezvous.address
+            elif record.rendezvous is not None and changes.allocation.node_rank == 0:
                 changes.rendezvous = (record.rendezvous.host, record.rendezvous.port)
         case "PREPARE_FAILED":
             _on_not_prepared(changes, record)

@@ -41,7 +41,7 @@ from muster_server.domain.lifecycle.restarts import RestartPolicy
 from muster_server.domain.lifecycle.time_limit import RunTime, ran_for, time_limit_reason
 from muster_server.domain.providers import PilotState
 from muster_server.domain.scheduling.nodes import could_hold
-from muster_server.domain.scheduling.resources import request_of
+from muster_server.domain.scheduling.resources import request_for
 from muster_server.domain.states import (
     TERMINAL_EXPERIMENT,
     TERMINAL_TRIAL,
@@ -162,6 +162,8 @@ _MEMBERS = (
         AllocationRow.exit,
         AllocationRow.facts,
         AllocationRow.is_node_at_fault,
+        AllocationRow.role,
+        AllocationRow.role_index,
     )
     .join(AttemptRow, AttemptRow.id == AllocationRow.attempt_id)
     .join(TrialRow, _CURRENT)
@@ -288,9 +290,7 @@ def _with_elsewhere(session: Session, view: TrialView, config: ExperimentConfig)
     lacking = here | {a.node for a in view.avoided if a.is_lacking}
     others = [node for node in load_nodes(session) if node.name not in lacking]
     there = [node for node in others if node.state not in (NodeState.LOST, NodeState.REMOVED)]
-    return replace(
-        view, has_elsewhere=could_hold(request_of(config.resources, config.environment), there)
-    )
+    return replace(view, has_elsewhere=could_hold(request_for(config), there))
 
 
 def _trial_view(
@@ -326,6 +326,7 @@ def _trial_view(
         versions=config.preflight.versions,
         preflight_wanted=config.preflight.network,
         checkpoint_step=checkpoint_step,
+        roles=config.roles,
         flags=tuple(trial.flags),
         attempt=attempt,
     )

@@ -54,7 +54,9 @@ _IDS: BindParameter[Any] = bindparam("ids", expanding=True)
 _READ_NODES = select(*columns_of(_NODES, _PollingNode)).where(_NODES.c.id.in_(_IDS))
 _INDEXES = select(_NODES.c.id, _NODES.c.session_epoch, _NODES.c.assignments_index, _NODES.c.state)
 _STORED = tuple(
-    field.name for field in dataclasses.fields(Assignment) if field.name != "rendezvous"
+    field.name
+    for field in dataclasses.fields(Assignment)
+    if field.name not in ("rendezvous", "addresses")
 )
 """Fields of an assignment that are columns of its allocation, each under its name."""
 
@@ -69,6 +71,8 @@ _WANTED = (
     select(
         _ALLOCATIONS.c.node_id,
         *(_column(name) for name in _STORED),
+        _ALLOCATIONS.c.attempt_id,
+        _ALLOCATIONS.c.role,
         _ATTEMPTS.c.rendezvous_host,
         _ATTEMPTS.c.rendezvous_port,
         _ATTEMPTS.c.trial_id,
@@ -81,6 +85,11 @@ _WANTED = (
         _ALLOCATIONS.c.observed.not_in(("CLEANED", "LOST")),
     )
     .order_by(_ALLOCATIONS.c.created_at, _ALLOCATIONS.c.id)
+)
+_ADDRESSES = (
+    select(_ALLOCATIONS.c.attempt_id, _ALLOCATIONS.c.role, _ALLOCATIONS.c.address)
+    .where(_ALLOCATIONS.c.attempt_id.in_(_IDS))
+    .order_by(_ALLOCATIONS.c.role, _ALLOCATIONS.c.role_index)
 )
 _STORAGES_WITH_DELETIONS = (
     select(_DELETIONS.c.storage_id)
@@ -127,8 +136,10 @@ def _judge(call: AssignmentsCall, node: _PollingNode | None) -> _PollingNode | M
 def _replies(session: Session, nodes: Sequence[_PollingNode]) -> dict[str, bytes]:
     assignments: dict[str, list[Assignment]] = defaultdict(list)
     ids = sorted(node.id for node in nodes)
-    for row in session.connection().execute(_WANTED, {"ids": ids}):
-        assignments[row.node_id].append(_assignment(row))
+    rows = session.connection().execute(_WANTED, {"ids": ids}).all()
+    addresses = _addresses(session, rows)
+    for row in rows:
+        assignments[row.node_id].append(_assignment(row, addresses.get(row.attempt_id, {})))
     chores = _Chores(
         storages=_with_deletions(session, nodes),
         has_preflights=preflights.are_under_way(session),
@@ -148,11 +159,26 @@ def _replies(session: Session, nodes: Sequence[_PollingNode]) -> dict[str, bytes
     }
 
 
-def _assignment(row: AnyRow) -> Assignment:
+def _addresses(session: Session, rows: Sequence[AnyRow]) -> dict[int, dict[str, str]]:
+    """Return the addresses of the members of each role, by attempt, for gangs of roles that start."""
+    ids = sorted({row.attempt_id for row in rows if row.role and row.desired != "prepare"})
+    found: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    if ids:
+        for row in session.connection().execute(_ADDRESSES, {"ids": ids}):
+            found[row.attempt_id][row.role].append(row.address)
+    return {
+        attempt_id: {role: ",".join(each) for role, each in roles.items()}
+        for attempt_id, roles in found.items()
+    }
+
+
+def _assignment(row: AnyRow, addresses: dict[str, str]) -> Assignment:
     stored = {name: getattr(row, name) for name in _STORED}
     # Encoded as it is, which the encoder knows and the type does not.
     spec = cast(AllocationSpec, msgspec.Raw(row.spec.encode()))
-    return Assignment(**{**stored, "spec": spec, "rendezvous": _rendezvous_of(row)})
+    return Assignment(
+        **{**stored, "spec": spec, "rendezvous": _rendezvous_of(row), "addresses": addresses}
+    )
 
 
 def _rendezvous_of(row: AnyRow) -> Rendezvous | None:

@@ -37,7 +37,8 @@ def work_sources(
     trial_id: int,
     *,
     source_checkpoint_id: int | None,
-    num_nodes: int,
+    num_members: int,
+    is_of_roles: bool,
     cluster_id: str,
 ) -> Mapping[int, list[WorkSource]]:
     """Return what each node rank of the next attempt restores its work folder from: the files of its
@@ -46,7 +47,7 @@ def work_sources(
     checkpoint of its own script.
 
     After an attempt on another number of nodes there is one set of files that makes sense to all,
-    that of rank 0.
+    that of rank 0. Members of a gang of roles have their own files alone.
     """
     # Before its first manifest a node may have told of a problem: there is nothing to restore, as
     # there is not after retention has deleted it.
@@ -63,19 +64,21 @@ def work_sources(
             .limit(1)
         )
         return _of_checkpoint(
-            session, own_id or source_checkpoint_id, num_nodes=num_nodes, cluster_id=cluster_id
+            session, own_id or source_checkpoint_id, num_nodes=num_members, cluster_id=cluster_id
         )
     newest = max(row.attempt_no for row in rows)
     num_before = session.scalar(
         select(AttemptRow.num_nodes).where(AttemptRow.trial_id == trial_id, AttemptRow.no == newest)
     )
     by_rank = {row.node_rank: _source(row, cluster_id) for row in rows}
+    if is_of_roles:
+        return {rank: [source] for rank, source in by_rank.items()}
     first = [by_rank[0]] if 0 in by_rank else []
-    if num_before != num_nodes:
-        return dict.fromkeys(range(num_nodes), first)
+    if num_before != num_members:
+        return dict.fromkeys(range(num_members), first)
     return {
         rank: [by_rank[rank], *first] if rank and rank in by_rank else first
-        for rank in range(num_nodes)
+        for rank in range(num_members)
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from sqlalchemy.orm import Session
 from muster.document.codec import dump
 from muster.document.experiment import ExperimentConfig
 from muster.document.inference import UsedModel
+from muster.document.roles import RoleMember
 from muster.launch.variables import fill_in
 from muster.wire import AllocationSpec, CodeSpec, LocalCheckpoint, ModelSpec
 from muster_server.db.engine import touch
@@ -43,7 +44,7 @@ from ..checkpoints.lookup import (
     trial_folder,
     url_of,
 )
-from ..documents import default_launcher, search_spec
+from ..documents import default_launcher, launcher_of_role, search_spec
 from ..outputs.sources import outputs_spec
 from ..quota.spending import Used, lock_accounts, settle
 
@@ -210,6 +211,27 @@ def build_spec(
         local_checkpoints=list(here),
         models=_models(config),
     )
+
+
+def build_member(
+    config: ExperimentConfig, member: RoleMember, common: Mapping[str, Any], slots: int
+) -> dict[str, Any]:
+    """Return the fields in which the spec of a member of a role differs from what all members share."""
+    role = config.roles[member.role]
+    elements = {name: common["environment"].get(name, "") for name in config.array}
+    own = {name: fill_in(v, elements) for name, v in role.environment.variables.items()}
+    return {
+        "entrypoint": [fill_in(word, elements) for word in role.entrypoint],
+        "launcher": launcher_of_role(role.entrypoint),
+        "environment": {**common["environment"], **own, **elements},
+        "num_nodes": 1,
+        "world_size": slots,
+        "gang_key": "",
+        "role": member.role,
+        "role_index": member.index,
+        "role_count": role.count,
+        "max_restarts": role.max_restarts if role.on_failure == "restart" else 0,
+    }
 
 
 def lock_what_may_be_freed(

@@ -43,7 +43,7 @@ from ..core.periods import load_reservations, load_schedule
 from ..core.writes import Outdated, changed
 from ..outputs.sources import work_sources
 from ..quota.spending import price_of
-from .allocations import CodeFacts, PlacedExperiment, PlacedTrial, build_spec
+from .allocations import CodeFacts, PlacedExperiment, PlacedTrial, build_member, build_spec
 from .preemption import ask_to_yield
 
 MAX_REASONS_PER_PASS = 1000
@@ -190,11 +190,22 @@ def place(
         session,
         trial.id,
         source_checkpoint_id=trial.source_checkpoint_id,
-        num_nodes=len(decision.shares),
+        num_members=len(decision.shares),
+        is_of_roles=bool(experiment.config.roles),
         cluster_id=cluster_id,
     )
     members = [
-        _member(allocation_id, share, common, msgspec.to_builtins(sources.get(share.node_rank, [])))
+        _member(
+            allocation_id,
+            share,
+            common
+            if share.member is None
+            else {
+                **common,
+                **build_member(experiment.config, share.member, common, len(share.slots)),
+            },
+            msgspec.to_builtins(sources.get(share.node_rank, [])),
+        )
         for allocation_id, share in taken.items()
     ]
     connection.execute(_ADD_ALLOCATIONS, [{**of_attempt, **member} for member in members])
@@ -223,7 +234,7 @@ def _attempt(
         "trial_id": trial.id,
         "no": trial.attempt_no,
         "state": AttemptState.PREPARING,  # PLANNED until this very commit, which reserves the slots
-        "num_nodes": len(decision.shares),
+        "num_nodes": len({share.node_id for share in decision.shares}),
         "resume_checkpoint_id": start.checkpoint.id if start is not None else None,
         "resume_step": start.step if start is not None else 0,
         "reason": f"placed: {decision.reason.english}",
@@ -246,6 +257,8 @@ def _member(
         "id": allocation_id,
         "node_id": share.node_id,
         "node_name": share.node_name,
+        "role": share.member.role if share.member else "",
+        "role_index": share.member.index if share.member else 0,
         "spec": {**common, **own, "allocation_id": allocation_id, "work_from": work_from},
     }
 
