@@ -131,6 +131,8 @@ class LogLine(Output):
     trial_no: int
     rank: int
     """Rank of the worker; -1 for the launcher."""
+    member: str = ""
+    """Worker of a gang of roles as people name it, "rollout/0"; "" for any other."""
     local_rank: int
     node_name: str
     attempt_no: int
@@ -197,6 +199,8 @@ class LogStreamOut(Output):
     stream_id: int
     attempt_no: int
     rank: int
+    member: str = ""
+    """Worker of a gang of roles as people name it, "rollout/0"; "" for any other."""
     local_rank: int
     node_name: str
     stream: str

@@ -440,6 +440,8 @@ class TrialDetail(TrialOut):
     metric_goal: str | None
     attempts: list[AttemptOut]
     """Latest attempts, newest first."""
+    members: list[RoleMemberOut] = []
+    """Members of a gang of roles, in the order of their ranks; empty for a gang of one kind."""
     exit_code: int | None
     """Exit code of the process whose failure ended a FAILED trial; 128 plus the signal's number if a
     signal ended it. Null for other states, and if no process is to blame."""
@@ -455,8 +457,33 @@ class TrialDetail(TrialOut):
     """How far a batch inference is; null for others, and until its rows are counted."""
 
 
+class RoleMemberOut(Output):
+    """A member of a gang of roles, in its current or last attempt."""
+
+    name: str
+    """How people name it: "rollout/0"."""
+    role: str
+    index: int
+    node_name: str
+    state: str
+    """State of its allocation; once it has ended, SUCCEEDED, STOPPED (as it was asked to) or FAILED."""
+    num_slots: int
+    ranks: list[int]
+    """Ranks of its workers within the gang, which tell its log and metrics from those of others."""
+    address: str
+    """Host and port at which the others find it; "" before its node has chosen them."""
+    on_end: str
+    on_failure: str
+    message: str
+    """What its node says of it, such as how often it was started again; usually empty."""
+    exit: str
+    """How it ended by itself, in a sentence; "" while it has not, and if it was stopped."""
+
+
 class WorkerOut(Output):
     rank: int
+    member: str = ""
+    """Worker of a gang of roles as people name it, "rollout/0"; "" for any other."""
     local_rank: int
     node_rank: int
     world_size: int

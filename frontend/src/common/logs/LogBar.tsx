@@ -18,6 +18,7 @@ import { serverNow } from "../../lib/time";
 import { lineKey, type LogFeed, type LogLine, type LogStart, MAX_LINES } from "./logFeed";
 import { parsePlace } from "./logPlace";
 import type { LogStream } from "./LogToolbar";
+import { rankName } from "./LogLineView";
 import { ranksOf } from "./logQuery";
 import css from "./logs.module.css";
 
@@ -233,9 +234,7 @@ const GoTo = memo(function GoTo({ streams, search, selected, onJump }: GoToProps
   );
   const stream =
     streams.find((s) => s.stream_id === selected?.stream_id) ?? shown.toSorted((a, b) => b.num_lines - a.num_lines)[0];
-  const name = stream
-    ? `${stream.rank < 0 ? t("logs.launcher") : t("rank.no", { rank: stream.rank })} ${stream.stream}`
-    : "";
+  const name = stream ? `${rankName(t, stream.rank, stream.member)} ${stream.stream}` : "";
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     const place = parsePlace(text, zone, selected?.time_ms ?? serverNow());

@@ -28,14 +28,14 @@ interface Props {
   onOpen: (line: LogLine, isOpen: boolean) => void;
 }
 
-export const rankName = (t: TFunction, rank: number): string =>
-  rank < 0 ? t("logs.launcher") : t("rank.no", { rank });
+export const rankName = (t: TFunction, rank: number, member = ""): string =>
+  member || (rank < 0 ? t("logs.launcher") : t("rank.no", { rank }));
 
 /** Where a line comes from. */
 export const lineTitle = (t: TFunction, line: LogLine, withTrial: boolean): string =>
   [
     ...(withTrial ? [t("nav.trialNo", { no: line.trial_no }), t("ranks.attemptNo", { no: line.attempt_no })] : []),
-    rankName(t, line.rank),
+    rankName(t, line.rank, line.member),
     line.node_name,
     line.stream,
     t("logs.lineNo", { no: format.count(line.no + 1) }),
@@ -79,7 +79,7 @@ export const LogLineView = memo(function LogLineView({
         className={css["rank"]}
         style={{ borderLeftColor: line.rank < 0 ? "var(--line-strong)" : `var(--series-${seriesIndex(line.rank)})` }}
       >
-        {line.rank < 0 ? "–" : `r${line.rank}`}
+        {line.member || (line.rank < 0 ? "–" : `r${line.rank}`)}
         {line.stream === "stderr" ? <small> err</small> : null}
       </span>
       <span className={css["msg"]}>

@@ -43,7 +43,7 @@ interface Props {
 /** A log with its filters: of a trial, or of all trials of an experiment. */
 export function LogPane({ source, search, set, streams, ranks, nodes }: Props) {
   const { t } = useTranslation();
-  const nameOf = (rank: number): string => rankName(t, rank);
+  const nameOf = (rank: number): string => rankName(t, rank, streams.find((stream) => stream.rank === rank)?.member);
 
   // In its surroundings a search is a list of places beside the whole log; otherwise it is the log.
   const inContext = search.around === true && isSearch(search);

@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 import { IconArrowDown } from "@tabler/icons-react";
-import { memo, useState } from "react";
+import { memo, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { LogSearch } from "../../app/search";
@@ -118,6 +118,7 @@ function LogBox({ feed, source, search, log, scroll, act, pane }: BoxProps) {
   const [wrap, setWrap] = useState<HTMLDivElement | null>(null);
   const height = useFillHeight(pane, wrap);
   const items = virtual.getVirtualItems();
+  const rankChars = useMemo(() => log.rows.reduce((n, { line }) => Math.max(n, line.member.length), 7), [log.rows]);
   const jumpText =
     scroll.numFresh > 0 && scroll.isLive
       ? t("logs.newLines", { count: scroll.numFresh })
@@ -143,7 +144,10 @@ function LogBox({ feed, source, search, log, scroll, act, pane }: BoxProps) {
         data-following={scroll.following}
         data-complete={feed.complete}
       >
-        <div className={css["allLines"]} style={{ height: virtual.getTotalSize() }}>
+        <div
+          className={css["allLines"]}
+          style={{ height: virtual.getTotalSize(), "--rank-ch": rankChars } as React.CSSProperties}
+        >
           {items.map((item) => {
             const row = log.rows[item.index];
             if (!row) return null;

@@ -7,6 +7,7 @@ const line = (no: number) => ({
   trial_no: 1,
   stream_id: 1,
   rank: 0,
+  member: "",
   local_rank: 0,
   node_name: "n",
   attempt_no: 1,

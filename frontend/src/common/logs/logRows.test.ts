@@ -9,6 +9,7 @@ const line = (rank: number, text: string, more: Partial<LogLine> = {}): LogLine 
   trial_no: 1,
   stream_id: rank + 1,
   rank,
+  member: "",
   local_rank: rank,
   node_name: "n",
   attempt_no: 1,

@@ -67,9 +67,11 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
   const names = useMemo(() => all.filter((name) => !isIdle(summary, name, ranks.length)), [all, summary, ranks.length]);
   const [search, set] = useTrialSearch();
   const store = useSeriesStore(trial.id);
-  const rankKey = search.rank ?? String(ranks[0] ?? 0);
+  // The members of a gang of roles report different metrics.
+  const wanted = search.rank ?? (trial.members.length > 0 ? "all" : undefined);
+  const rankKey = wanted ?? String(ranks[0] ?? 0);
   const isMean = rankKey === "mean";
-  const selected = useMemo(() => ranksShown(search.rank, ranks), [search.rank, ranks]);
+  const selected = useMemo(() => ranksShown(wanted, ranks), [wanted, ranks]);
   const startMs = parseAt(trial.started_at) ?? 0;
   const alone = useMemo(() => [trial], [trial]);
   const growingOf = useGrowing(alone, search.x);
@@ -100,6 +102,7 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
     (wanted: string[]) =>
       trialSource(store, wanted, many, {
         rankLine,
+        rankName: (rank) => memberOf(trial, rank) ?? `r${rank}`,
         startMs,
         hasGrowing,
         around: () => around.current,
@@ -107,7 +110,7 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
         first,
         notes,
       }),
-    [store, many, rankLine, startMs, hasGrowing, labels, first, notes],
+    [store, many, trial, rankLine, startMs, hasGrowing, labels, first, notes],
   );
   const want = useCallback((wanted: string[]) => wantAll(store, wanted), [store]);
   const single = ({ names: ofChart }: ChartSpec): Tile[] | null => {
@@ -134,7 +137,7 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
             data={[
               ...ranks
                 .slice(0, MAX_RANKS_LISTED)
-                .map((rank) => ({ value: String(rank), label: t("rank.no", { rank }) })),
+                .map((rank) => ({ value: String(rank), label: memberOf(trial, rank) ?? t("rank.no", { rank }) })),
               ...(ranks.length > 1
                 ? [
                     { value: "mean", label: t("metrics.meanRanks", { n: several }) },
@@ -165,6 +168,10 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
     </>
   );
 }
+
+/** The member of a gang of roles that a rank belongs to; undefined for a gang of one kind. */
+const memberOf = (trial: TrialDetail, rank: number): string | undefined =>
+  trial.members.find((member) => member.ranks.includes(rank))?.name;
 
 /** The runs of the script within the trial: what their metrics begin with, and what the first of them is called. */
 function useRuns(trial: TrialDetail): { labels: Labels; first: string } {
@@ -244,6 +251,8 @@ interface Beside {
 interface Look {
   /** One line, the mean of the ranks, with this label. */
   rankLine?: string;
+  /** The name of a rank among several. */
+  rankName?: (rank: number) => string;
   startMs?: number;
   /** Whether epochs or samples are to be drawn along; their values are read from `around`. */
   hasGrowing?: boolean;
@@ -260,7 +269,16 @@ export function trialSource(
   store: SeriesStore,
   names: string[],
   many: boolean,
-  { rankLine, startMs, hasGrowing, around, labels = NO_LABELS, first = "", notes = [] }: Look = {},
+  {
+    rankLine,
+    rankName = (rank) => `r${rank}`,
+    startMs,
+    hasGrowing,
+    around,
+    labels = NO_LABELS,
+    first = "",
+    notes = [],
+  }: Look = {},
 ): Source {
   const words = lineLabels(names, labels, first);
   return {
@@ -284,7 +302,7 @@ export function trialSource(
         for (const columns of ranks) {
           lines.push({
             key: `${name}@${columns.rank}`,
-            label: many ? `${names.length > 1 ? `${label} ` : ""}r${columns.rank}` : label,
+            label: many ? `${names.length > 1 ? `${label} ` : ""}${rankName(columns.rank)}` : label,
             columns,
             // ranks keep their colour; validation is the second hue when one rank is shown
             color: many && !rankLine ? columns.rank + i * 6 : i,

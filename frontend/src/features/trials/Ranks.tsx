@@ -25,6 +25,7 @@ import { rankRanges } from "../../lib/series/perf";
 import { isTerminal } from "../../lib/states";
 import { latestAttempt } from "./attempt";
 import { Progress } from "./Progress";
+import { Roles } from "./Roles";
 import css from "./trials.module.css";
 
 export function Ranks({ trial }: { trial: TrialDetail }) {
@@ -37,7 +38,8 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
   const measured = useQuery(trialPerformance(trial.id, !isTerminal(trial.state), attemptNo));
   const hostOf = new Map((workers.data?.items ?? []).map((w) => [w.rank, w.host]));
   const attempt = trial.attempts.find((a) => a.no === (attemptNo ?? trial.attempt_no)) ?? latestAttempt(trial);
-  const first = workers.data?.items.find((w) => w.master_addr);
+  // The members of a gang of roles meet nowhere together.
+  const first = trial.members.length > 0 ? undefined : workers.data?.items.find((w) => w.master_addr);
   const members = new Set(groups.data?.items.find((g) => g.name === group)?.ranks ?? []);
   return (
     <>
@@ -58,6 +60,7 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
           }))}
         />
       ) : null}
+      <Roles trial={trial} />
       {attempt ? <AttemptFacts attempt={attempt} first={first} /> : null}
       <Section guide="guides/dashboard#ranks-and-groups" title={t("ranks.workers")}>
         <QueryView query={workers}>
@@ -261,7 +264,10 @@ function Topology({ workers, members, steps }: { workers: Worker[]; members: Set
         {[...nodes].map(([name, list]) => (
           <div key={name} className={css["topoNode"]}>
             <h3>
-              {name} <span className="dim">· {t("ranks.nodeRank", { rank: list[0]?.node_rank ?? 0 })}</span>
+              {name}
+              {list[0]?.member ? null : (
+                <span className="dim"> · {t("ranks.nodeRank", { rank: list[0]?.node_rank ?? 0 })}</span>
+              )}
             </h3>
             <div className={css["topoCells"]}>
               {list.map((worker) => {
@@ -284,7 +290,7 @@ function Topology({ workers, members, steps }: { workers: Worker[]; members: Set
                     }
                     title={text === null ? place : `${place}: ${text}`}
                   >
-                    {worker.rank}
+                    {worker.member || worker.rank}
                     {text === null ? null : <small>{text}</small>}
                   </span>
                 );
@@ -309,7 +315,7 @@ function WorkerTable({ trialId, workers }: { trialId: number; workers: Worker[] 
   const columns: Column<Worker>[] = [
     lead("rank", t("ranks.rank"), (w) => (
       <Link to="/trials/$trialId" params={{ trialId: String(trialId) }} search={{ tab: "logs", rank: String(w.rank) }}>
-        {t("rank.no", { rank: w.rank })}
+        {w.member || t("rank.no", { rank: w.rank })}
       </Link>
     )),
     numeric("local", t("ranks.local"), (w) => w.local_rank, { phone: false }),

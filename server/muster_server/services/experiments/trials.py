@@ -53,7 +53,7 @@ from ..core.paging import decode_cursor, encode_cursor, read_page, read_page_of_
 from ..runtime import notices, predictions, tracked_runs, waste
 from ..scheduling import held_slots
 from ..search import reuse
-from . import trial_columns
+from . import role_members, trial_columns
 from .operations import require_managed
 
 SILENT_AFTER_S = 600.0
@@ -132,6 +132,7 @@ def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> 
         metric_name=experiment.metric_name,
         metric_goal=experiment.metric_goal,
         attempts=_attempts(session, trial.id),
+        members=role_members.of_attempt(session, trial, experiment.config),
         exit_code=_exit_code(session, trial),
         child_runs=tracked_runs.child_labels(session, [trial.id]).get(trial.id, []),
         config=dump(experiment.config),
@@ -221,7 +222,15 @@ def list_workers(
         )
     rows = list(session.scalars(query))
     following = encode_cursor(rows[limit - 1].rank, rows[limit - 1].id) if rows[limit:] else None
-    items = [WorkerOut.from_row(row, latest=_numbers(row.latest)) for row in rows[:limit]]
+    names = role_members.names_of(session, [row.allocation_id for row in rows[:limit]])
+    items = [
+        WorkerOut.from_row(
+            row,
+            latest=_numbers(row.latest),
+            member=names.get((row.allocation_id, row.local_rank), ""),
+        )
+        for row in rows[:limit]
+    ]
     return Page(items=items, next=following)
 
 
@@ -460,5 +469,6 @@ def _attempts(session: Session, trial_id: int) -> list[AttemptOut]:
         .where(AllocationRow.attempt_id.in_([row.id for row in rows]))
         .order_by(AllocationRow.node_rank)
     ):
-        nodes.setdefault(attempt_id, []).append(name)
+        if name not in nodes.setdefault(attempt_id, []):  # Members of roles may share a node.
+            nodes[attempt_id].append(name)
     return [AttemptOut.from_row(row, nodes=nodes.get(row.id, [])) for row in rows]

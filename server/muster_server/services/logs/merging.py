@@ -143,6 +143,7 @@ class Walk:
                     trial_id=s.trial_id,
                     trial_no=self.trial_nos[s.trial_id],
                     rank=s.rank,
+                    member=s.member,
                     local_rank=s.local_rank,
                     node_name=s.node_name,
                     attempt_no=s.attempt_no,

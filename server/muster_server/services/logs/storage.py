@@ -12,6 +12,7 @@ from typing import Literal
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from muster.document.roles import member_name
 from muster.log_text import visible
 from muster.wire import LAUNCHER_LOCAL_RANK
 from muster_server.db.engine import touch
@@ -145,6 +146,7 @@ def _locked_stream(
                 "node_name": allocation.node_name,
                 "local_rank": local_rank,
                 "rank": _rank_of(session, allocation, local_rank),
+                "member": _member_of(allocation, local_rank),
                 "stream": stream,
                 "size_bytes": 0,
                 "num_lines": 0,
@@ -157,10 +159,19 @@ def _locked_stream(
 
 def _rank_of(session: Session, allocation: AllocationRow, local_rank: int) -> int:
     if local_rank == LAUNCHER_LOCAL_RANK:
-        return -1
+        # The command of a member of a role is all that it is.
+        return allocation.rank_offset if allocation.role else -1
     reported = session.scalar(
         select(WorkerRow.rank).where(
             WorkerRow.allocation_id == allocation.id, WorkerRow.local_rank == local_rank
         )
     )
     return allocation.rank_offset + local_rank if reported is None else reported
+
+
+def _member_of(allocation: AllocationRow, local_rank: int) -> str:
+    return (
+        member_name(allocation.role, allocation.role_index, local_rank, len(allocation.slots))
+        if allocation.role
+        else ""
+    )

@@ -295,6 +295,17 @@ def _show_trial(trial: schema.TrialDetail) -> None:
         )
     if trial["attempts"]:
         out.print(attempts)
+    members = table("member", "state", "node", "address", "exit")
+    for member in trial.get("members", []):  # servers of before know none
+        members.add_row(
+            escape(member["name"]),
+            styled_state(member["state"]),
+            escape(member["node_name"]),
+            member["address"],
+            escape("; ".join(filter(None, (member["exit"], member["message"])))),
+        )
+    if trial.get("members"):
+        out.print(members)
     metrics = table("metric", "last", "min", "max", "step", right=("last", "min", "max", "step"))
     for name, found in sorted(trial["summary"].items()):
         values_of = (number(found[part]) for part in ("last", "min", "max"))

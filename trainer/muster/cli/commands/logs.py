@@ -288,7 +288,7 @@ def parse_time(option: str, text: str, now: dt.datetime) -> str:
 def _as_text(line: schema.LogLine, timestamps: bool, *, experiment: int | None) -> str:
     """Return a line for people. experiment: the one of whose trials the lines are; None for a log
     of one trial."""
-    who = "launch" if line["rank"] < 0 else f"rank {line['rank']}"
+    who = line.get("member") or ("launch" if line["rank"] < 0 else f"rank {line['rank']}")
     if experiment is not None:
         who = f"{experiment}.{line['trial_no']} {who}"
     when = ""

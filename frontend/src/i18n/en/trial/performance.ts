@@ -120,6 +120,17 @@ export const performance = {
     stacksNote: "Stack of each rank; {{count}} of {{all}} answered",
     cut: "The beginning is missing: only the last 64 KiB per rank are kept.",
   },
+  roles: {
+    title: "Roles",
+    note: "Started, stopped and restarted as one",
+    member: "Member",
+    address: "Address",
+    onEnd: "When it ends",
+    end: { finish: "Ends the others", wait: "The others go on" },
+    onFailure: "When it fails",
+    failure: { restart_all: "All restart", restart: "Restarts alone", ignore: "Ignored" },
+    ended: "Exit",
+  },
   ranks: {
     attempt: "Attempt",
     attemptNo: "Attempt {{no}}",

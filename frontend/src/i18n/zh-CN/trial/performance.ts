@@ -116,6 +116,17 @@ export const performance: Same<typeof english> = {
     stacksNote: "每个进程所在的位置，{{all}} 个中有 {{count}} 个已回答",
     cut: "开头部分缺失：每个进程保留 64 KiB。",
   },
+  roles: {
+    title: "角色",
+    note: "作为一个整体启动、停止和重启",
+    member: "成员",
+    address: "地址",
+    onEnd: "结束时",
+    end: { finish: "结束其他成员", wait: "其他成员继续" },
+    onFailure: "失败时",
+    failure: { restart_all: "全部重启", restart: "单独重启", ignore: "忽略" },
+    ended: "退出",
+  },
   ranks: {
     attempt: "尝试",
     attemptNo: "第 {{no}} 次尝试",
