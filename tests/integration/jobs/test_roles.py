@@ -7,6 +7,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from muster.client import Client
 from support.guides import last_id, shell
 from support.stack import Stack, wait_for
@@ -28,6 +30,25 @@ while not Path(os.environ["ENOUGH"]).exists():
 SECOND = """
 import os, time
 print("second at", os.environ["MUSTER_ROLE_ADDRESS"], os.environ["MUSTER_ROLE_SECOND_ADDRESSES"], flush=True)
+time.sleep(600)
+"""
+
+
+SHAPES = """
+name: shapes
+roles:
+  first: {entrypoint: first.py}
+  shell: {entrypoint: bash shell.sh, on_failure: restart, environment: {variables: {HELLO: there}}}
+  wide: {entrypoint: wide.py, on_failure: restart, resources: {slots: 2}}
+stop_grace_s: 4
+"""
+SHELL = """
+echo "shell $HELLO ${RANK:-none}"
+sleep 600
+"""
+WIDE = """
+import os, time
+print("wide", os.environ["RANK"], os.environ["WORLD_SIZE"], flush=True)
 time.sleep(600)
 """
 
@@ -151,6 +172,52 @@ def test_none_starts_before_all_have_room_and_the_reason_names_who_has_none(
         assert "no node has 1 free slot for second/1 beside the other members" in text
         assert "1 × first (1 slot) and 3 × second (1 slot)" in text
         assert trial_of(client, number)["members"] == []
+        (tmp_path / "enough").touch()
+        assert client.wait(number, timeout_s=60)["state"] == "COMPLETED"
+
+
+def test_members_of_any_shape_restart_alone_and_are_paused_and_resumed_together(
+    stack: Stack, tmp_path: Path
+) -> None:
+    gang(tmp_path, "on_failure: ignore")
+    (tmp_path / "shell.sh").write_text(SHELL)
+    (tmp_path / "wide.py").write_text(WIDE)
+    (tmp_path / "shapes.yaml").write_text(
+        f"{SHAPES}environment: {{variables: {{ENOUGH: {tmp_path / 'enough'}}}}}\n"
+    )
+    number = submit(stack, tmp_path, "shapes.yaml")
+    with stack.client() as client:
+        wide = running(client, number, "wide/0:1")
+        trial_id = trial_of(client, number)["id"]
+        assert [(w["member"], w["rank"]) for w in client.pages(f"/trials/{trial_id}/workers")] == [
+            ("first/0", 0),
+            ("wide/0:0", 2),
+            ("wide/0:1", 3),
+        ]
+
+        def said(name: str) -> list[str]:
+            lines = client.log_lines(trial_id=trial_id)
+            return [line["text"] for line in lines if line["member"] == name]
+
+        wait_for("the command runs", lambda: said("shell/0"))
+        assert said("shell/0") == ["shell there none"]
+        (shell_pid,) = (
+            p.pid
+            for p in psutil.process_iter(["cmdline"])
+            if p.info["cmdline"] == ["bash", "shell.sh"]
+        )
+        os.kill(wide["pid"], signal.SIGKILL)
+        os.kill(shell_pid, signal.SIGKILL)
+        wait_for("both workers are started again", lambda: len(said("wide/0:0")) == 2, 30)
+        wait_for("the command is started again", lambda: len(said("shell/0")) == 2, 30)
+        assert said("wide/0:1") == ["wide 1 2", "wide 1 2"]
+        assert stack.cli("pause", str(number)).returncode == 0
+        wait_for("it is paused", lambda: trial_of(client, number)["state"] == "PAUSED", 60)
+        assert {m["state"] for m in trial_of(client, number)["members"]} == {"STOPPED"}
+        assert stack.cli("resume", str(number)).returncode == 0
+        wait_for("all run again", lambda: len(said("shell/0")) == 3, 60)
+        running(client, number, "wide/0:1")
+        assert trial_of(client, number)["attempt_no"] == 2
         (tmp_path / "enough").touch()
         assert client.wait(number, timeout_s=60)["state"] == "COMPLETED"
 

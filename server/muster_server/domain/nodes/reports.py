@@ -58,7 +58,6 @@ class ReportedAllocation:
     message: str
     acked_seq: int
     role: str
-    role_index: int
 
 
 @dataclass(frozen=True, kw_only=True)
