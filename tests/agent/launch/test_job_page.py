@@ -48,6 +48,7 @@ def expected(launcher: str, num_nodes: int) -> set[str]:
         "not `plain`": launcher != "plain",
         "the document names one": True,
         "the document has `session`": False,
+        "the document has `roles`": False,
         "the folder is in a git repository": False,
         "the project uses setuptools_scm or hatch-vcs": False,
         "it is in one": sys.prefix != sys.base_prefix,

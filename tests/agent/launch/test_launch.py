@@ -519,3 +519,26 @@ def test_the_tracking_server_is_a_default_that_no_proxy_stands_before(make_spec:
     assert proxied["NO_PROXY"] == "a.example,127.0.0.1"
     assert environment({"http_proxy": "p", "no_proxy": "b"})["no_proxy"] == "b,127.0.0.1"
     assert environment({"http_proxy": "p"})["NO_PROXY"] == "127.0.0.1"
+
+
+def test_a_member_of_a_role_is_a_world_of_its_own_and_finds_the_others(make_spec: Any) -> None:
+    spec = make_spec(
+        launcher="direct", slots=[0, 1], world_size=2, rank_offset=3, node_rank=2,
+        role="rollout", role_index=1, role_count=2,
+    )  # fmt: skip
+    addresses = {"trainer": "n1:21001", "rollout": "n1:21002,n2:21003"}
+    place = dataclasses.replace(PLACE, address="n2:21003", addresses=addresses)
+    commands = build_commands(spec, place, rendezvous=MEETING)
+    ranks = [(c.environment["RANK"], c.environment["WORLD_SIZE"]) for c in commands]
+    assert ranks == [("0", "2"), ("1", "2")]
+    assert [c.rank for c in commands] == [3, 4]
+    found = commands[0].environment
+    assert found["GROUP_RANK"] == "0"
+    assert {k: v for k, v in found.items() if k.startswith("MUSTER_ROLE")} == {
+        "MUSTER_ROLE": "rollout",
+        "MUSTER_ROLE_INDEX": "1",
+        "MUSTER_ROLE_COUNT": "2",
+        "MUSTER_ROLE_ADDRESS": "n2:21003",
+        "MUSTER_ROLE_TRAINER_ADDRESSES": "n1:21001",
+        "MUSTER_ROLE_ROLLOUT_ADDRESSES": "n1:21002,n2:21003",
+    }
