@@ -34,7 +34,11 @@ export default defineConfig({
           groups: [
             { name: "app", tags: ["$initial"], priority: 1 },
             // So did what several pages share. One file: of several, some would import each other in a circle.
-            { name: "shared", test: /^(?!.*(echart|zrender|codemirror|lezer|common\/goodput|common\/media|features\/reports))/i, minShareCount: 2 },
+            {
+              name: "shared",
+              test: /^(?!.*(echart|zrender|codemirror|lezer|common\/goodput|common\/media|features\/reports))/i,
+              minShareCount: 2,
+            },
           ],
         },
       },
