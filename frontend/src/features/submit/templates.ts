@@ -23,7 +23,7 @@ const GROUPS = {
   first: ["digits-ddp", "one-worker", "shakespeare-gpt"],
   parallel: ["multi-node", "fsdp", "pipeline", "elastic", "resume"],
   search: ["digits-asha", "search-grid", "search-random", "search-bayesian", "search-hyperband", "search-pbt"],
-  script: ["own-script", "sdk-script", "plain-torchrun", "deepspeed-zero", "ranks"],
+  script: ["own-script", "sdk-script", "plain-torchrun", "deepspeed-zero", "ranks", "reinforcement-learning"],
 } as const;
 
 export type TemplateId = (typeof GROUPS)[keyof typeof GROUPS][number];

@@ -25,6 +25,7 @@ export const submit = {
       "plain-torchrun": "Plain torchrun script",
       "deepspeed-zero": "DeepSpeed ZeRO",
       ranks: "Ranks and process groups",
+      "reinforcement-learning": "Reinforcement learning with three roles",
     },
     groups: {
       first: "Start here",

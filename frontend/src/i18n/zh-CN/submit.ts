@@ -27,6 +27,7 @@ export const submit: Same<typeof english> = {
       "plain-torchrun": "普通 torchrun 脚本",
       "deepspeed-zero": "DeepSpeed ZeRO 示例",
       ranks: "Rank 与进程组",
+      "reinforcement-learning": "三个角色的强化学习",
     },
     groups: {
       first: "从这里开始",

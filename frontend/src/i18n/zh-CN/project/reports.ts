@@ -20,7 +20,7 @@ export const reports: Same<typeof en> = {
     valuesOf: "数值时间",
     export: "导出",
     formats: {
-      md: "Markdown",
+      md: "Markdown 文件",
       html: "HTML（单个文件）",
       latex: "表格导出为 LaTeX（booktabs）",
       csv: "表格导出为 CSV",
