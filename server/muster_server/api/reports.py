@@ -88,8 +88,12 @@ def get_report_content(report_id: Id, db: Db) -> ReportContentOut:
 @router.post("/reports/{report_id}:freeze")
 def freeze_report(report_id: Id, db: Db, by: By, config: Config) -> ReportDetail:
     """Keep the values that the report shows now, whatever becomes of the runs."""
+    with db.read() as session:
+        begin_snapshot(session)
+        row = pages.get_report(session, report_id)
+        version, content = row.version, pages.content_now(session, row, by.now)
     with db.transaction() as session:
-        pages.freeze(session, report_id, by)
+        pages.freeze(session, report_id, version, content, by)
         session.flush()
         return pages.get_detail(session, report_id, by.principal, links_on=config.report_links)
 
@@ -190,15 +194,15 @@ def open_report_link(
 ) -> SharedReportOut:
     """Return what the report of a link shows. Attempts are limited like those to sign in."""
     sign_in_limits(request).count(addr)
+    now = clock.now()
     try:
         with db.transaction() as session:
-            return links.open_report(
-                session,
-                body.token,
-                links_on=config.report_links,
-                remote_addr=addr,
-                now=clock.now(),
+            report_id, expires_at = links.open_link(
+                session, body.token, links_on=config.report_links, remote_addr=addr, now=now
             )
+        with db.read() as session:
+            begin_snapshot(session)
+            return links.shared(session, report_id, expires_at, now)
     except NotSignedIn:
         note_refusal(request, "auth.link_refused", "report")
         raise

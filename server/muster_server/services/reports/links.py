@@ -75,20 +75,16 @@ def delete_link(session: Session, report_id: int, link_id: int, by: Caller) -> N
     session.delete(row)
 
 
-def open_report(
+def open_link(
     session: Session, token: str, *, links_on: bool, remote_addr: str, now: dt.datetime
-) -> SharedReportOut:
-    """Return what the report of a link shows. Raises NotSignedIn for a secret that is none, has
-    expired or was deleted, and for all while links are off."""
+) -> tuple[int, dt.datetime]:
+    """Return which report a link shows, and when it expires. Raises NotSignedIn for a secret that is none,
+    has expired or was deleted, and for all while links are off."""
     link = session.scalar(
         select(ReportLinkRow).where(ReportLinkRow.secret_hash == hash_secret(token))
     )
     if link is None or link.expires_at <= now or not links_on:
-        raise NotSignedIn(
-            "reports.bad_link",
-            "This link is not valid: deleted, expired or mistyped.",
-            hint="Ask for a new link.",
-        )
+        raise bad_link()
     report = session.get_one(ReportRow, link.report_id)
     link.last_used_at = now
     audit.record(
@@ -100,9 +96,28 @@ def open_report(
         remote_addr=remote_addr,
         detail={"title": report.title},
     )
+    return report.id, link.expires_at
+
+
+def shared(
+    session: Session, report_id: int, expires_at: dt.datetime, now: dt.datetime
+) -> SharedReportOut:
+    """Return what a report shows to whoever has a link. Raises NotSignedIn if it was deleted meanwhile."""
+    report = session.get(ReportRow, report_id)
+    if report is None:
+        raise bad_link()
     return SharedReportOut(
         title=report.title,
         frozen_at=report.frozen_at,
-        expires_at=link.expires_at,
+        expires_at=expires_at,
         content=content_of(session, report, now),
+    )
+
+
+def bad_link() -> NotSignedIn:
+    """Return the error of a link that shows nothing."""
+    return NotSignedIn(
+        "reports.bad_link",
+        "This link is not valid: deleted, expired or mistyped.",
+        hint="Ask for a new link.",
     )

@@ -112,13 +112,7 @@ def change_report(session: Session, report_id: int, body: ReportPatch, by: Calle
     """Change its title or blocks. Raises NotFound, Forbidden, InvalidRequest, and Conflict when it is
     frozen or was changed since the version that the change is made to."""
     row = changeable(session, report_id, by.principal)
-    if body.version != row.version:
-        raise Conflict(
-            "reports.changed",
-            f"Report {row.id} has version {row.version}, and the change was made to version "
-            f"{body.version}.",
-            hint="Read it again and repeat the change.",
-        )
+    _require_version(row, body.version)
     if row.frozen_at is not None:
         raise Conflict(
             "reports.frozen",
@@ -140,13 +134,16 @@ def delete_report(session: Session, report_id: int, by: Caller) -> None:
     session.delete(row)
 
 
-def freeze(session: Session, report_id: int, by: Caller) -> ReportRow:
-    """Keep what it shows now. Frozen again, it takes the values of then.
+def freeze(
+    session: Session, report_id: int, version: int, content: ReportContentOut, by: Caller
+) -> ReportRow:
+    """Keep what a version of it shows. Frozen again, it takes the values of then.
 
-    Raises NotFound, Forbidden, and Conflict if that is too much to keep.
+    content: read before, and not in the transaction, which others wait for.
+    Raises NotFound, Forbidden, and Conflict if that is too much to keep or no longer the version.
     """
     row = changeable(session, report_id, by.principal)
-    content = read_content(session, row.project_id, blocks_of(row), by.now)
+    _require_version(row, version)
     if is_cut(content):
         raise Conflict(
             "reports.too_large",
@@ -155,7 +152,7 @@ def freeze(session: Session, report_id: int, by: Caller) -> ReportRow:
             hint="Show fewer runs, metrics or media, or split it into several reports.",
         )
     row.frozen = content.model_dump_json().encode()
-    row.frozen_at = by.now
+    row.frozen_at = content.at
     _renew(row, by.now)
     note(session, "frozen", row, by)
     return row
@@ -175,6 +172,11 @@ def content_of(session: Session, row: ReportRow, now: dt.datetime) -> ReportCont
     """Return what a report shows: what was kept if it is frozen, else the values of now."""
     if row.frozen is not None:
         return ReportContentOut.model_validate_json(row.frozen)
+    return content_now(session, row, now)
+
+
+def content_now(session: Session, row: ReportRow, now: dt.datetime) -> ReportContentOut:
+    """Return what its blocks show of the values of now."""
     return read_content(session, row.project_id, blocks_of(row), now)
 
 
@@ -289,6 +291,15 @@ def _query() -> Any:
         .join(ProjectRow, ProjectRow.id == ReportRow.project_id)
         .join(UserRow, UserRow.id == ReportRow.owner_id, isouter=True)
     )
+
+
+def _require_version(row: ReportRow, version: int) -> None:
+    if version != row.version:
+        raise Conflict(
+            "reports.changed",
+            f"Report {row.id} has version {row.version}, and the change was made to version {version}.",
+            hint="Read it again and repeat the change.",
+        )
 
 
 def _renew(row: ReportRow, now: dt.datetime) -> None:
