@@ -39,7 +39,7 @@ MEANS_NOTHING = {"code": "BCDF-GHJK", "user_id": 1, "rule_id": 1, "target_id": 1
                  "rank": 0, "media_id": 1, "point": 1, "username": "eve", "group": "g", "key": "k",
                  "kind": "runs", "version": "2.0", "sha256": "0" * 64, "path": "runs/get",
                  "node_id": "n0", "preflight_id": 1, "local_rank": 0, "stream": "stdout",
-                 "deletion_id": 1, "session_id": "0" * 16}  # fmt: skip
+                 "deletion_id": 1, "session_id": "0" * 16, "reservation_id": 1}  # fmt: skip
 """Parts of addresses that name nothing of the project."""
 OPERATIONS = [
     operation

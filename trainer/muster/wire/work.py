@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from muster.document.roles import member_name
-
 from .chores import Deletion, Export, Preflight
 from .code import CodeSpec
 from .layers import Description
@@ -118,7 +116,11 @@ class AllocationSpec:
     @property
     def member(self) -> str:
         """How people name a member of a role: "rollout/0"; "" for any other job."""
-        return member_name(self.role, self.role_index) if self.role else ""
+        if not self.role:
+            return ""
+        from muster.document.roles import member_name  # the wire format is loaded without documents
+
+        return member_name(self.role, self.role_index)
 
     @property
     def rank_base(self) -> int:
