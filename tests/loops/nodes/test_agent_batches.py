@@ -635,7 +635,9 @@ def test_every_field_of_an_assignment_is_sent(database, gangs):
     }
     with database.transaction() as session:
         session.execute(
-            update(AllocationRow).where(AllocationRow.id == allocation_id).values(stored)
+            update(AllocationRow)
+            .where(AllocationRow.id == allocation_id)
+            .values(**stored, role="rollout", address="10.0.0.1:5")
         )
         session.execute(update(AttemptRow).values(rendezvous_host="h", rendezvous_port=5))
     with database.read() as session:
@@ -645,10 +647,11 @@ def test_every_field_of_an_assignment_is_sent(database, gangs):
     found = json.loads(reply)["assignments"]
     (sent,) = (one for one in found if one["spec"]["allocation_id"] == allocation_id)
     fields = {field.name for field in dataclasses.fields(Assignment)}
-    assert fields == {*stored, "spec", "rendezvous"}, "give the new field a value above"
+    assert fields == {*stored, "spec", "rendezvous", "addresses"}, "give the new field a value"
     assert {name: sent[name] for name in stored} == stored
     assert sent["spec"] == spec
     assert sent["rendezvous"] == {"host": "h", "port": 5, "run_id": run_id}
+    assert sent["addresses"]["rollout"] == "10.0.0.1:5"
     assert sent.keys() == fields
 
 

@@ -18,6 +18,7 @@ from muster_agent.records.masking import Mask
 from muster_agent.records.spool import RecordWriter
 from muster_agent.shim.control import Commands
 from muster_agent.shim.failures import PrepareFailed
+from muster_agent.shim.restarts import MemberRestarts
 from muster_agent.shim.state import Standing
 from muster_agent.shim.stopping import Stopping
 from muster_agent.shim.supervise import Shim
@@ -87,6 +88,14 @@ class SimulatedShim(Shim):
         self.is_forced = False
         self.signalled_at_ms = 0
         self.has_reported_failure = False
+        self.restarts = MemberRestarts(
+            spec,
+            self.commands,
+            SimpleNamespace(),  # type: ignore[arg-type]  # of roles alone, which no history has
+            is_signalled=lambda: False,
+            tick=self._tick,
+            warn=lambda _: None,
+        )
         self.script = world.script_of(spec)
         self.gang: Gang = world.gang_of(spec)
         self.stopping = SimulatedStopping(self)
