@@ -413,6 +413,7 @@ class Machine:
             warm_socket=warm_socket,
             cold_reason=cold_reason,
             forks_launcher=forks_launcher,
+            forks_workers_of_launcher=forks_launcher and self._wants_forked(spec),
             kill_wait_s=settings.kill_wait_s,
             spool_limit_bytes=settings.spool_limit_bytes,
             work_restore_max_bytes=settings.work_restore_max_bytes,
@@ -489,8 +490,10 @@ class Machine:
     def _forks_workers(self, spec: wire.AllocationSpec) -> bool:
         """Return whether a warm parent forks the workers of `spec` themselves, and not their torchrun.
         The torchruns of several nodes must meet, whether they are forked or not."""
-        is_wanted = self._settings.warm_workers == "all" or is_built_in(spec)
-        return is_wanted and spec.num_nodes == 1
+        return self._wants_forked(spec) and spec.num_nodes == 1
+
+    def _wants_forked(self, spec: wire.AllocationSpec) -> bool:
+        return self._settings.warm_workers == "all" or is_built_in(spec)
 
     def keep_warm(self, allocations: Iterable[Allocation]) -> None:
         """Have a warm parent for what runs, from which its next attempt is forked: start one, or keep

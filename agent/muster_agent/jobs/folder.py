@@ -74,6 +74,8 @@ class ShimOptions:
     """Socket of a warm parent that forks the workers; "" starts them as new processes."""
     forks_launcher: bool = False
     """Whether the warm parent forks torchrun, and not the workers."""
+    forks_workers_of_launcher: bool = False
+    """Whether it forks the workers of that torchrun, too."""
     cold_reason: str = ""
     """Why there is no such socket although the node's settings ask for it, as one clause."""
     warm_wait_s: float = 30.0

@@ -57,6 +57,17 @@ def parents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmParents]:
     found.close()
 
 
+def ready_parent(parents: WarmParents, environment: dict[str, str]) -> str:
+    """The socket of a parent that has imported everything: a shim waits a second for one that has not."""
+    path = parents.want(sys.executable, environment, "cpu")
+    assert path
+    give_up_at = time.monotonic() + 120
+    while "ready after" not in parents.words.read_text():
+        assert time.monotonic() < give_up_at, parents.words.read_text()
+        time.sleep(0.05)
+    return path
+
+
 @pytest.fixture
 def warm(
     shims: Any, parents: WarmParents, environment: Callable[[], dict[str, str]]
@@ -67,8 +78,7 @@ def warm(
         changes = {"launcher": "torchrun", "slots": [0], "world_size": 1} | changes
         changes["world_size"] = len(changes["slots"])
         options = changes.pop("options", {})
-        path = parents.want(sys.executable, environment(), "cpu")
-        assert path
+        path = ready_parent(parents, environment())
         options = {"warm_socket": path, "warm_wait_s": 120.0} | options
         shim = shims(script, options=options, **changes)
         shim.start()
@@ -105,20 +115,26 @@ print(json.dumps({
 DIFFERING = {
     "MASTER_PORT", "MUSTER_REPORT_SOCKET", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCHELASTIC_ERROR_FILE", "PWD", "MLFLOW_TRACKING_URI",
+    "TORCHELASTIC_SIGNALS_TO_HANDLE",
 }  # fmt: skip
 """Of torchrun, or chosen anew for each allocation."""
 
 
+HELD = {"forks_launcher": True, "forks_workers_of_launcher": True}
+"""Options with which torchrun is forked and finds its workers forked, as on several nodes."""
+
+
+@pytest.mark.parametrize("options", [{}, HELD], ids=["keeper", "torchrun"])
 @pytest.mark.parametrize("entrypoint", [["main.py", "--a", "${MUSTER_TRIAL_ID}"], ["-m", "main"]])
 def test_a_forked_worker_is_like_one_that_was_started(
-    warm: Any, shims: Any, tmp_path: Path, entrypoint: list[str]
+    warm: Any, shims: Any, tmp_path: Path, entrypoint: list[str], options: dict[str, Any]
 ) -> None:
     def facts(shim: Any) -> Any:
         assert shim.wait_exit(timeout_s=120).cause == "success", shim.log(0, "stderr").read_text()
-        text = shim.printed(0)
+        (text,) = outputs(shim)
         return json.loads(text.replace(str(shim.folder.path), "FOLDER"))
 
-    forked = facts(warm(FACTS, entrypoint=entrypoint, allocation_id="a1"))
+    forked = facts(warm(FACTS, entrypoint=entrypoint, allocation_id="a1", options=options))
     plain = shims(
         FACTS, entrypoint=entrypoint, slots=[0], world_size=1, allocation_id="a2", trial_id=7
     )
@@ -384,18 +400,20 @@ dist.barrier()
 """
 
 
+@pytest.mark.parametrize("is_held", [False, True])
 @pytest.mark.parametrize("code", [0, 5])
-def test_a_forked_torchrun_starts_its_workers_as_new_processes(warm: Any, code: int) -> None:
+def test_a_forked_torchrun_starts_its_workers(warm: Any, code: int, is_held: bool) -> None:
+    """As new processes, or with those that were forked beside it."""
     shim = warm(
         LAUNCHED,
         slots=[0, 1],
         entrypoint=["main.py", *([str(code)] if code else [])],
-        options={"forks_launcher": True},
+        options=HELD if is_held else {"forks_launcher": True},
     )
     info = shim.wait_exit(timeout_s=120)
     assert "starting with torchrun" not in shim.words()
     texts = sorted(outputs(shim))
-    assert texts == ["0 2 False True\n", "1 2 False True\n"]
+    assert texts == [f"0 2 {is_held} True\n", f"1 2 {is_held} True\n"]
     if code:
         assert (info.cause, info.exit_code) == ("user_error", code)
     else:
@@ -412,17 +430,51 @@ def outputs(shim: Any) -> list[str]:
     ]
 
 
-def test_the_end_of_a_forked_torchrun_is_that_of_any_torchrun(warm: Any) -> None:
-    shim = warm(WAIT, slots=[0, 1], options={"forks_launcher": True})
+@pytest.mark.parametrize("options", [{"forks_launcher": True}, HELD], ids=["new", "held"])
+def test_the_end_of_a_forked_torchrun_is_that_of_any_torchrun(
+    warm: Any, options: dict[str, Any]
+) -> None:
+    shim = warm(WAIT, slots=[0, 1], options=options)
     shim.kill_torchrun()
 
 
+def test_a_script_with_modules_of_its_own_is_a_new_process_to_a_forked_torchrun(
+    warm: Any, shims: Any
+) -> None:
+    (shims.code / "optparse.py").write_text("mine = True\n")
+    shim = warm("import optparse; print(optparse.mine)", options=HELD)
+    assert shim.wait_exit(timeout_s=120).cause == "success"
+    assert outputs(shim) == ["True\n"]
+
+
+def test_workers_that_a_forked_torchrun_never_wants_end_with_it(
+    shims: Any, parents: WarmParents, environment: Any, wait_for: Any
+) -> None:
+    """The other node never comes."""
+    shim = shims(
+        WAIT,
+        launcher="torchrun",
+        num_nodes=2,
+        slots=[0, 1],
+        world_size=3,
+        options={"warm_socket": ready_parent(parents, environment())} | HELD,
+    )
+    ready = shim.wait_state("READY", timeout_s=120)
+    before = len(shim.folder.processes())
+    shim.start(ready.rendezvous)
+    # The keeper, torchrun, and two that wait.
+    wait_for(lambda: len(shim.folder.processes()) >= before + 4, timeout_s=60)
+    shim.command("stop", reason="a test")
+    assert shim.wait_exit(timeout_s=60).cause == "stopped"
+
+
+@pytest.mark.parametrize("is_held", [False, True])
 @pytest.mark.parametrize("is_mixed", [False, True])
 def test_forked_torchruns_of_two_nodes_meet_at_a_forked_store(
-    warm: Any, shims: Any, parents: WarmParents, environment: Any, is_mixed: bool
+    warm: Any, shims: Any, parents: WarmParents, environment: Any, is_mixed: bool, is_held: bool
 ) -> None:
     """With one that was started, too, which a node without a parent has."""
-    path = parents.want(sys.executable, environment(), "cpu")
+    path = ready_parent(parents, environment())
     nodes = [
         shims(
             LAUNCHED,
@@ -434,7 +486,7 @@ def test_forked_torchruns_of_two_nodes_meet_at_a_forked_store(
             rank_offset=node_rank,
             world_size=2,
             options={"warm_socket": path if not is_mixed or node_rank == 0 else ""}
-            | {"forks_launcher": True},
+            | (HELD if is_held else {"forks_launcher": True}),
         )
         for node_rank in (0, 1)
     ]
@@ -444,7 +496,7 @@ def test_forked_torchruns_of_two_nodes_meet_at_a_forked_store(
         node.start(ready.rendezvous)
     assert [node.wait_exit(timeout_s=120).cause for node in nodes] == ["success", "success"]
     texts = sorted(text for node in nodes for text in outputs(node))
-    assert texts == ["0 2 False True\n", "1 2 False True\n"]
+    assert texts == [f"0 2 {is_held} True\n", f"1 2 {is_held and not is_mixed} True\n"]
 
 
 def test_workers_survive_their_parent_and_the_next_are_started_by_torchrun(

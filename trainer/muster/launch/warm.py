@@ -9,7 +9,7 @@ Three kinds of process:
 * the *keeper*, forked from it, is to the workers of one allocation what torchrun is otherwise: it
   hosts their store, forks them, and tells the shim over the connection how each of them ended;
 * a *worker*, forked from the keeper, becomes what `python script.py` is: see `_become`. It may be
-  torchrun itself, which then starts the workers as new processes.
+  torchrun itself. That starts the workers as new processes, or finds them forked and waiting: see `_HeldWorker`.
 
 Where jobs are isolated, the keeper goes behind the walls of its job before it reads anything of it,
 and gives up all rights, see muster.launch.entering. So the parent is outside, and has nothing that a
@@ -36,8 +36,10 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import time
 import types
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,11 +60,14 @@ ALIAS = "__mp_main__"
 """Second name of `__main__`, which multiprocessing gives it."""
 RENDEZVOUS = "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
 """Module in which torchrun meets those of other nodes."""
+HANDLER = "torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_handler"
+"""Module with which torchrun starts its workers."""
 LOOK_S = 0.05
 """Seconds between two looks of a torchrun for the other nodes."""
 _PR_SET_CHILD_SUBREAPER = 36
 _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _HERE = str(Path(__file__).absolute())
+_label_of_us: Label | None = None
 
 
 def _sibling(name: str) -> Any:
@@ -103,7 +108,8 @@ def main() -> tuple[dict[str, Any], int] | None:
     """Run the parent. Returns in a worker alone: what it is to become."""
     given = json.loads(sys.argv[1])
     shared = dict(os.environ)  # importing torch changes it
-    label = Label()
+    global _label_of_us
+    label = _label_of_us = Label()
     shared.pop(ROOM_VARIABLE)
     label.write("muster-warm (parent)", given["marks"])
     os.chdir("/")
@@ -160,9 +166,9 @@ def _keep(
     (variables of all workers), `workers` (each: `variables`, `stdout`, `stderr`), `folder`,
     `entrypoint` (a script or -m and a module, and its arguments) and `cgroup` ("" for none). It may
     hold `unset` (names of `shared` that the workers do not have), `is_launcher` (the only worker is
-    torchrun) and `walls` (arguments of muster.launch.entering.enter, and `user_namespaces`: whether
-    the workers may make any). Or it asks for the store of a gang: `store` is the address, and `own` and
-    `cgroup` are as above.
+    torchrun), `num_held` (workers to fork before torchrun wants them) and `walls` (arguments of
+    muster.launch.entering.enter, and `user_namespaces`: whether the workers may make any). Or it asks for
+    the store of a gang: `store` is the address, and `own` and `cgroup` are as above.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # It ends with its workers, also when a signal to all processes of the node has come.
@@ -349,10 +355,128 @@ def _become(request: dict[str, Any], number: int) -> None:
         os.environ.pop(name, None)
     _reset_modules()
     if request.get("is_launcher"):
+        order = _hold_workers(request.get("num_held", 0))
+        if order is not None:
+            _start_held(request, order)
+            return
         _attach([])
         _meet_quickly()
         return
     _attach(os.environ.pop("MUSTER_ATTACH", "").split())
+
+
+class _HeldWorker:
+    """A worker that was forked before torchrun has threads, and waits for what torchrun starts: the
+    interpreter with a script. To torchrun it is a subprocess.Popen."""
+
+    def __init__(self, pid: int, pipe: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self.pipe = pipe
+
+    def start(self, order: dict[str, Any]) -> bool:
+        """Give it what to become. False: it is not there any more."""
+        try:
+            with os.fdopen(self.pipe, "wb") as pipe:
+                pipe.write(json.dumps(order).encode() + b"\n")
+        except OSError:
+            return False
+        return self.poll() is None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:  # somebody else has collected it
+                pid, status = self.pid, 0
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        give_up_at = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if give_up_at is not None and time.monotonic() > give_up_at:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+            time.sleep(0.01)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+def _hold_workers(num: int) -> dict[str, Any] | None:
+    """Fork workers for torchrun to start. Return what to become in one of them, and None in torchrun. A
+    version of torch in which it starts them in another way starts new processes."""
+    if not num:
+        return None
+    held: list[_HeldWorker] = []
+    try:
+        module: Any = importlib.import_module(HANDLER)
+        start = module.SubprocessHandler._popen
+        if [*inspect.signature(start).parameters] != ["self", "args", "env"]:
+            return None
+    except Exception:
+        return None
+    for _ in range(num):
+        reader, writer = os.pipe()
+        try:
+            pid = os.fork()
+        except OSError:
+            break  # the others are new processes
+        if pid == 0:
+            for fd in (writer, *(other.pipe for other in held)):
+                os.close(fd)
+            os.setsid()  # torchrun signals its process group
+            with os.fdopen(reader, "rb") as pipe:
+                order: dict[str, Any] | None = json.loads(pipe.readline() or b"null")
+            if order is None:
+                os._exit(0)  # torchrun has ended
+            return order
+        os.close(reader)
+        held.append(_HeldWorker(pid, writer))
+
+    def popen(handler: Any, args: Sequence[str], env: dict[str, str]) -> Any:
+        if held and [*args[:2]] == [sys.executable, "-u"]:
+            outputs = [file and file.name for file in (handler._stdout, handler._stderr)]
+            worker = held.pop(0)
+            if worker.start({"args": args, "env": env, "outputs": outputs}):
+                return worker
+        return start(handler, args, env)
+
+    module.SubprocessHandler._popen = popen
+    return None
+
+
+def _start_held(request: dict[str, Any], order: dict[str, Any]) -> None:
+    """Turn a held worker into what torchrun wants it to be. What cannot be that becomes a new process."""
+    args, variables = order["args"], dict(order["env"])
+    for target, path in enumerate(order["outputs"], start=1):
+        if path:
+            os.dup2(os.open(path, _LOG_FLAGS, 0o666), target)
+    os.closerange(3, _highest_fd() + 1)
+    _reset_signals()
+    entrypoint = args[2:]
+    try:
+        assert _label_of_us is not None
+        _check_shadows(entrypoint, str(Path.cwd()))
+        own = {k: v for k, v in variables.items() if request["shared"].get(k) != v}
+        _label_of_us.write(" ".join(args), own)
+    except Unfit:
+        os.execve(args[0], args, variables)  # noqa: S606  # what torchrun asked for
+    what = variables.pop("MUSTER_ATTACH", "").split()
+    # What finds our sitecustomize, as that does for a new interpreter.
+    variables.pop("MUSTER_PYTHONPATH", None)
+    site = str(Path(_HERE).with_name("attach_site"))
+    path = [entry for entry in variables.pop("PYTHONPATH", "").split(os.pathsep) if entry != site]
+    if any(path):
+        variables["PYTHONPATH"] = os.pathsep.join(path)
+    os.environ.clear()
+    os.environ.update(variables)
+    _reset_modules()
+    request["entrypoint"] = entrypoint
+    _attach(what)
 
 
 def _attach(what: list[str]) -> None:

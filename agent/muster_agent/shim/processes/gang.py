@@ -218,6 +218,7 @@ class Processes:
             "folder": prepared.place.work_dir,
             "entrypoint": command.launcher or with_values(self.spec, inside).entrypoint,
             "is_launcher": bool(command.launcher),
+            "num_held": len(self.spec.slots) if self.options.forks_workers_of_launcher else 0,
             "cgroup": str(self.cgroup.path) if self.cgroup is not None else "",
         }
         starting = asyncio.create_task(self._fork_behind_walls(request, prepared))
