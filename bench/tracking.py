@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from muster import wire
+from muster_agent.records.child_runs import ChildRuns
 from muster_agent.records.points import NameRoutes
 from muster_agent.records.spool import RecordWriter
 from muster_agent.tracking.tracker import JobTracker
@@ -47,10 +48,15 @@ def serve(folder: Path, sender: multiprocessing.connection.Connection) -> None:
     async def run() -> None:
         (folder / "files").mkdir()
         spool = RecordWriter(folder / "records")
+
+        def record(text: str, is_metrics: bool) -> None:
+            spool.append_raw(text, is_metrics=is_metrics)
+
         tracker = JobTracker(
             make_spec(),
             token=TOKEN,
-            record=lambda record, is_metrics: spool.append_raw(record, is_metrics=is_metrics),
+            record=record,
+            child_runs=ChildRuns("bench", record),
             warn=print,
             members=lambda: (),
             names=NameRoutes(),
