@@ -31,7 +31,7 @@ from support.scheduling import (
 
 HOUR = 3600.0
 OURS = {"reservations": (1,)}
-"""Of a trial that the reservation is for."""
+"""What a request has whose trial the reservation is for."""
 LEAD_S = 30 + 10
 """Stop grace of a trial, and what it takes to be gone."""
 
@@ -206,7 +206,7 @@ def test_slots_that_are_given_up_are_promised_to_the_beneficiary():
 
 
 def test_the_beneficiary_leaves_other_nodes_to_whoever_makes_room():
-    """Of an elastic trial that shrinks, one node is free before the other."""
+    """An elastic trial that shrinks frees one node before the other."""
     leaving = make_running(1, {"b": 2}, yielding=True)
     nodes, one = {"a": 2, "b": 2}, make_reservation(nodes=("b",))
     decisions = decide([one], nodes, [make_queued(2, 2, **OURS)], [leaving])

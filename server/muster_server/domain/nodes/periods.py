@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, kw_only=True)
-class Period:
+class Period(abc.ABC):
     """A time that begins and ends by the clock alone."""
 
     id: int
@@ -31,14 +32,14 @@ class Period:
         return f"{start}–{end:%H:%M} UTC" if is_same_day else f"{start} – {end:%Y-%m-%d %H:%M} UTC"
 
     @property
+    @abc.abstractmethod
     def started(self) -> str:
-        """What people are told when it begins."""
-        raise NotImplementedError
+        """Return what people are told when it begins."""
 
     @property
+    @abc.abstractmethod
     def ended(self) -> str:
-        """What people are told when it has ended."""
-        raise NotImplementedError
+        """Return what people are told when it has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
