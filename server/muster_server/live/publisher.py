@@ -16,6 +16,9 @@ log = structlog.get_logger(__name__)
 
 PENDING_MAX = 10_000
 """Number of topics that may wait to be sent. Beyond it, all of them are sent as `ANYTHING`."""
+SPACING_S = 0.01
+"""Seconds between two messages: what is committed meanwhile goes with the second. Hundreds of commits a
+second took as much of the processor to tell as to read."""
 SOCKET_TIMEOUT_S = 0.5
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 2.0
@@ -89,3 +92,5 @@ class Publisher:
                     log.info("hints_flow_again")
                 retry_s = RETRY_FIRST_S
                 is_away = False
+                with self._changed:
+                    self._changed.wait_for(lambda: self._is_closed, timeout=SPACING_S)
