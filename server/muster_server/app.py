@@ -73,7 +73,7 @@ from muster_server.live.polls import PollWatch
 from muster_server.live.stamps import Stamps
 from muster_server.live.watch import ListenerWatch
 from muster_server.middleware.browser import BrowserGuard
-from muster_server.middleware.context import RequestContext
+from muster_server.middleware.context import RequestContext, comes_by_the_thousand
 from muster_server.middleware.headers import SecurityHeaders
 from muster_server.middleware.limits import RequestLimits
 from muster_server.middleware.meter import RequestMeter
@@ -149,11 +149,11 @@ _API_ROUTERS = (
 
 
 class Compression(GZipMiddleware):
-    """Compresses answers to people. Those to agents are short, and come by the thousand."""
+    """Compresses answers to people. Those that come by the thousand are short."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_for_agent = scope["type"] == "http" and scope["path"].startswith("/agent/")
-        call = self.app if is_for_agent else super().__call__
+        is_short = scope["type"] == "http" and comes_by_the_thousand(scope["path"])
+        call = self.app if is_short else super().__call__
         await call(scope, receive, send)
 
 
@@ -173,6 +173,7 @@ def _routes() -> tuple[BaseRoute, ...]:
         generate_unique_id_function=attrgetter("name"),
     )
     # Found at once, and not by way of a router that includes them: they are asked for all day.
+    app.router.routes.append(mlflow.log_metric_route)
     app.router.routes.extend(agents.router.routes)
     app.include_router(health.router)
     app.include_router(prometheus.router)

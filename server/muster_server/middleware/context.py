@@ -17,6 +17,11 @@ log = structlog.get_logger(__name__)
 _ROUTINE = logging.getLogger(__name__)
 
 
+def comes_by_the_thousand(path: str) -> bool:
+    """Return whether requests for a path are those of agents, probes, or for single values."""
+    return path.startswith(("/agent/", "/healthz", "/readyz")) or path.endswith("/log-metric")
+
+
 class RequestContext:
     """Gives every request an id, in the log, in X-Request-Id and in error bodies."""
 
@@ -54,8 +59,8 @@ class RequestContext:
                 raise  # the answer has begun; the server can only cut the connection
             await _answer(response_to(exc, scope), scope, receive, send_with_id)
         finally:
-            # Heartbeats and probes that go well come by the thousand and say nothing.
-            is_routine = scope["path"].startswith(("/agent/", "/healthz", "/readyz"))
+            # That these go well says nothing.
+            is_routine = comes_by_the_thousand(scope["path"])
             if not is_routine or status >= 400 or _ROUTINE.isEnabledFor(logging.DEBUG):
                 write = log.debug if is_routine and status < 400 else log.info
                 write(

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from muster_server import clock
+from muster_server.db.models import UserRow
 
 RECORDED = Path(__file__).parents[2] / "agent/reports/mlflow_requests"
 API = "/mlflow/api/2.0/mlflow"
@@ -212,6 +214,64 @@ def test_what_is_out_of_order_or_sent_again_counts_once(tracking):
     assert [(p["step"], p["run_id"]) for p in bulk["metrics"]] == [(1, run_id), (3, run_id)]
     latest = tracking.get("runs/get", run_id=run_id)["run"]["data"]["metrics"]
     assert [(m["step"], m["value"]) for m in latest] == [(3, 3.0)]
+
+
+@pytest.fixture
+def theirs(connect, make_user_token, database):
+    """A member who has logged a value just now, with the id of the run and of the member."""
+    tracking = Tracking(connect(token=make_user_token("member", username="ada")))
+    run = tracking.start("theirs")
+    tracking.post("runs/log-metric", run_id=run, **metric())
+    with database.read() as session:
+        user = session.scalars(select(UserRow.id).where(UserRow.username == "ada")).one()
+    return tracking, run, user
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda user, admin: admin.patch(f"/api/v1/users/{user}", json={"role": "viewer"}), 403),
+        (lambda user, admin: admin.patch(f"/api/v1/users/{user}", json={"is_active": False}), 401),
+    ],
+)
+def test_a_caller_known_from_the_last_value_is_looked_up_again(
+    theirs, admin_client, change, expected
+):
+    tracking, run, user = theirs
+    assert change(user, admin_client).status_code == 200
+    reply = tracking.http.post(
+        f"{API}/runs/log-metric", json={"run_id": run, **metric(step=1, timestamp=2_000)}
+    )
+    assert reply.status_code == expected, reply.text
+    history = admin_client.get(
+        f"{API}/metrics/get-history", params={"run_id": run, "metric_key": "loss"}
+    )
+    assert [m["step"] for m in history.json()["metrics"]] == [0]
+
+
+def test_a_revoked_token_logs_no_further_value_and_its_use_is_noted(theirs, admin_client):
+    tracking, run, _ = theirs
+    tokens = tracking.http.get("/api/v1/tokens").json()["items"]
+    assert tracking.http.delete(f"/api/v1/tokens/{tokens[0]['id']}").is_success
+    for _ in range(2):  # Known once, then unknown.
+        reply = tracking.http.post(
+            f"{API}/runs/log-metric", json={"run_id": run, **metric(step=1, timestamp=2_000)}
+        )
+        assert (reply.status_code, reply.json()["error_code"]) == (401, "UNAUTHENTICATED")
+    audit = admin_client.get("/api/v1/audit", params={"q": "auth.token_refused"}).json()
+    assert [(line["subject"], line["detail"]["reason"]) for line in audit["items"]] == [
+        (f"token:{tokens[0]['id']}", "revoked")
+    ] * 2
+
+
+def test_a_project_that_is_closed_to_the_caller_takes_no_further_value(theirs, admin_client):
+    tracking, run, _ = theirs
+    closed = {"visibility": "members", "submission": "members"}
+    assert admin_client.patch("/api/v1/projects/default", json=closed).is_success
+    reply = tracking.http.post(
+        f"{API}/runs/log-metric", json={"run_id": run, **metric(step=1, timestamp=2_000)}
+    )
+    assert reply.status_code == 404, reply.text
 
 
 def test_experiments_can_be_renamed_deleted_and_found(tracking):

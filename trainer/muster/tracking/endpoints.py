@@ -60,9 +60,13 @@ def answer(
     return endpoint(store, body)
 
 
+def run_id_of(body: Body) -> str:
+    """Return the id of the run that a request is about. Raises TrackingError."""
+    return text_of({"run_id": body.get("run_id") or body.get("run_uuid")}, "run_id")
+
+
 def _run(store: TrackingStore, body: Body) -> TrackedRun:
-    run_id = body.get("run_id") or body.get("run_uuid")
-    return store.run(text_of({"run_id": run_id}, "run_id"))
+    return store.run(run_id_of(body))
 
 
 # ---------------------------------------------------------------- experiments
@@ -181,7 +185,7 @@ def _search_runs(store: TrackingStore, body: Body) -> dict[str, Any]:
 
 def log_metrics(store: TrackingStore, bodies: Sequence[Body]) -> dict[str, Any]:
     """Answer requests for `runs/log-metric` that name the same run. Raises TrackingError."""
-    run = _run(store, bodies[0])
+    run = store.run_of_values(run_id_of(bodies[0]))
     store.add_points(run, store.points_of(bodies))
     return {}
 

@@ -75,6 +75,10 @@ class TrackingStore(ABC):
     def run(self, run_id: str) -> TrackedRun:
         """Return a run. Raises TrackingError."""
 
+    def run_of_values(self, run_id: str) -> TrackedRun:
+        """Return what `add_points` needs of a run. Raises TrackingError."""
+        return self.run(run_id)
+
     @abstractmethod
     def runs_of(self, experiment_ids: Collection[str]) -> Iterable[TrackedRun]:
         """Return the runs of these experiments, deleted ones too. Raises TrackingError."""

@@ -53,13 +53,18 @@ MONITOR_KNOWN_S = 600.0
 """Seconds for which a caller that has read the metrics may go on while the database is away:
 monitoring is most needed in an outage."""
 MONITORS_MAX = 100
-CONFIRMED = frozenset({"agent_lease", "agent_assignments", "agent_records", "agent_logs"})
+CONFIRMED = frozenset(
+    {"agent_lease", "agent_assignments", "agent_records", "agent_logs", "mlflow_log_metric"}
+)
 """Operations that check the credential again, in the transaction of their work, so a recent caller
 need not be looked up in the database first."""
+NOT_VALID = "The token is not valid: mistyped, expired or revoked."
+UNCONFIRMED = "muster.unconfirmed"
+"""Key in the scope of the secret of a user whom such an operation has to look up: see `confirm_user`."""
 NOTED_ELSEWHERE = frozenset({"change_password"})
 """Operations whose refusals are in the audit log already."""
-AGENT_KNOWN_S = 60.0
-AGENTS_MAX = 20_000
+CALLER_KNOWN_S = 60.0
+CALLERS_MAX = 20_000
 
 
 @dataclass(frozen=True)
@@ -149,9 +154,8 @@ class Gate:
         self._monitors: dict[str, tuple[Principal, float]] = {}
         """Principals of tokens that may read the metrics, by hash of the token, and how long each
         is trusted without the database."""
-        self._agents: dict[str, tuple[Principal, float]] = {}
-        """Principals of agents, by hash of the credential, and until when each is let in to be
-        CONFIRMED."""
+        self._callers: dict[str, tuple[Principal, float]] = {}
+        """Principals, by hash of the credential, and until when each is let in to be CONFIRMED."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -168,10 +172,15 @@ class Gate:
             scope[OPERATION] = operation.id
             await self.app(scope, receive, send)
             return
-        principal = self._known_agent(scope, operation)
+        is_confirmed = operation is not None and operation.id in CONFIRMED
+        secret = _bearer(HTTPConnection(scope)) if is_confirmed else None
+        principal = self._known(secret)
+        is_known = principal is not None
         if principal is None:
             principal = await run_in_threadpool(self._who, HTTPConnection(scope), operation)
-            self._remember(principal)
+            self._remember(secret, principal)
+        elif principal.kind == "user":
+            scope[UNCONFIRMED] = secret
         if principal is None:
             await run_in_threadpool(_note_refused, HTTPConnection(scope))
             raise NotSignedIn(
@@ -201,25 +210,25 @@ class Gate:
 
         with hiding(principal.hidden_projects, is_limited=principal.is_limited):
             await self.app(scope, receive, send_noting)
+        if status == 401 and is_known and secret and principal.kind == "user":
+            self._callers.pop(hash_secret(secret), None)
+            await run_in_threadpool(_note_refused, HTTPConnection(scope))
         if status == 403 and operation is not None and operation.id not in NOTED_ELSEWHERE:
             await run_in_threadpool(_note_forbidden, HTTPConnection(scope), principal, operation)
 
-    def _known_agent(self, scope: Scope, operation: Operation | None) -> Principal | None:
-        if operation is None or operation.id not in CONFIRMED:
-            return None
-        secret = _bearer(HTTPConnection(scope))
+    def _known(self, secret: str | None) -> Principal | None:
         if not secret:
             return None
-        known, until = self._agents.get(hash_secret(secret), (None, 0.0))
+        known, until = self._callers.get(hash_secret(secret), (None, 0.0))
         return known if time.monotonic() < until else None
 
-    def _remember(self, principal: Principal | None) -> None:
+    def _remember(self, secret: str | None, principal: Principal | None) -> None:
         # A credential that is being taken up changes what it is with its first use.
-        if principal is None or not principal.credential_hash or principal.uses_next_credential:
+        if not secret or principal is None or principal.uses_next_credential:
             return
-        if len(self._agents) >= AGENTS_MAX:
-            self._agents.clear()
-        self._agents[principal.credential_hash] = (principal, time.monotonic() + AGENT_KNOWN_S)
+        if len(self._callers) >= CALLERS_MAX:
+            self._callers.clear()
+        self._callers[hash_secret(secret)] = (principal, time.monotonic() + CALLER_KNOWN_S)
 
     def _who(self, connection: HTTPConnection, operation: Operation | None) -> Principal | None:
         """Return the caller as `_identify` does; a known monitor also while the database is away."""
@@ -284,14 +293,32 @@ class Gate:
 
 def _require(principal: Principal, operation: Operation) -> None:
     """Raise Forbidden unless the caller's role and token allow an operation."""
-    if not allows(principal.role, operation.permission):
-        raise Forbidden(
-            "auth.forbidden",
-            f"This needs the permission {operation.permission!r}, "
-            f"which the role {principal.role!r} does not have.",
-        )
+    _require_role(principal, operation.permission)
     if principal.is_limited and not concerns_projects(operation.id, operation.permission):
         raise access.limited_token()
+
+
+def _require_role(principal: Principal, permission: Permission) -> None:
+    if not allows(principal.role, permission):
+        raise Forbidden(
+            "auth.forbidden",
+            f"This needs the permission {permission!r}, "
+            f"which the role {principal.role!r} does not have.",
+        )
+
+
+def confirm_user(session: Session, secret: str, permission: Permission) -> Principal:
+    """Return the user behind a token now, for an operation that concerns projects and was let in by
+    what was known a moment ago.
+
+    Call it in the transaction of the operation's work. Raises NotSignedIn and Forbidden.
+    """
+    now = clock.now()
+    principal = _with_sight(session, identity.principal_of_bearer(session, secret, now=now))
+    if principal is None:
+        raise NotSignedIn("auth.not_signed_in", NOT_VALID)
+    _require_role(principal, permission)
+    return principal
 
 
 def _with_sight(session: Session, principal: Principal | None) -> Principal | None:
@@ -373,7 +400,7 @@ def _why_nobody(connection: HTTPConnection, operation: Operation | None) -> str:
         return "Sign in, or send an API token as 'Authorization: Bearer mst_usr_…'."
     if not bearer:
         return "The Authorization header must be 'Bearer mst_usr_…', once."
-    return "The token is not valid: mistyped, expired or revoked."
+    return NOT_VALID
 
 
 def _bearer(connection: HTTPConnection) -> str | None:

@@ -9,6 +9,8 @@ diagnosis, they may also take back. Projects and pools are changed by administra
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import ExperimentRow, ProjectRow, UserRow
@@ -16,6 +18,14 @@ from muster_server.errors import Forbidden
 from muster_server.security.principal import Principal
 
 from . import access
+
+
+class OwnedExperiment(NamedTuple):
+    """What decides about an experiment, read without the rest of it."""
+
+    id: int
+    project_id: int
+    owner_id: int | None
 
 
 def is_in_charge(principal: Principal, owner_id: int | None) -> bool:
@@ -37,7 +47,11 @@ def say_whose(session: Session, owner_id: int | None) -> str:
 
 
 def require_charge(
-    session: Session, principal: Principal, experiment: ExperimentRow, *, is_end: bool = False
+    session: Session,
+    principal: Principal,
+    experiment: ExperimentRow | OwnedExperiment,
+    *,
+    is_end: bool = False,
 ) -> None:
     """Raises Forbidden, naming the owner or the project, unless the caller may change this
     experiment.

@@ -48,17 +48,17 @@ def store_told(
         Column(name, [step], [time_ms], [value], summarize([step], [time_ms], [value]))
         for name, value in sorted(values.items())
     ]
-    store_columns(session, trial, columns, at=at)
+    store_columns(session, trial.id, columns, at=at)
 
 
 def store_columns(
-    session: Session, trial: TrialRow, columns: Sequence[Column], *, at: dt.datetime
+    session: Session, trial_id: int, columns: Sequence[Column], *, at: dt.datetime
 ) -> set[str]:
     """Store points of series with valid names; return the names that are new.
 
-    `trial` is locked. Raises InvalidRequest for one series more than `series_max_per_trial`.
+    The trial is locked. Raises InvalidRequest for one series more than `series_max_per_trial`.
     """
-    known = queries.first_steps(session, trial.id, ATTEMPT_NO, 0).keys()
+    known = queries.first_steps(session, trial_id, ATTEMPT_NO, 0).keys()
     limit = get_settings().series_max_per_trial
     new = sorted({column.name for column in columns} - known)
     if len(known) + len(new) > limit:
@@ -69,12 +69,12 @@ def store_columns(
                 FieldProblem(f"metrics.{new[-1]}", "is one too many", "tell fewer names per trial")
             ],
         )
-    origin = Origin(id=f"told:{trial.id}", trial_id=trial.id, attempt_no=ATTEMPT_NO)
+    origin = Origin(id=f"told:{trial_id}", trial_id=trial_id, attempt_no=ATTEMPT_NO)
     last = session.scalar(
         select(func.max(MetricBatchRow.seq)).where(MetricBatchRow.allocation_id == origin.id)
     )
     store_batch(session, origin, (last or 0) + 1, 0, columns, at)
     rows = [series_row(origin, 0, column) for column in sorted(columns, key=lambda c: c.name)]
     queries.merge_series(session, rows)
-    touch(session, f"trial:{trial.id}", f"trial:{trial.id}:metrics")
+    touch(session, f"trial:{trial_id}", f"trial:{trial_id}:metrics")
     return set(new)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,8 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from muster.run_names import RunNames, shown_name
-from muster.series_rules import clean_name, is_valid_name
+from muster.run_names import shown_name
+from muster.series_rules import clean_name
 from muster.tracking import (
     BATCH_ITEMS_MAX,
     DEFAULT_EXPERIMENT,
@@ -27,16 +27,16 @@ from muster.tracking import (
     TrackedExperiment,
     TrackedPoint,
     TrackedRun,
+    TrackingError,
     TrackingStore,
     already_exists,
     invalid,
     items_of,
     missing,
-    sane_time,
     series_name,
     whole_of,
 )
-from muster.wire import decode_number, encode_number
+from muster.wire import decode_number
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     ExperimentRow,
@@ -45,7 +45,7 @@ from muster_server.db.models import (
     TrialRow,
     UnmanagedRunRow,
 )
-from muster_server.domain.metrics import summarize
+from muster_server.db.sight import is_hidden
 from muster_server.domain.states import TERMINAL_TRIAL
 from muster_server.errors import Forbidden
 from muster_server.security.principal import Principal
@@ -55,11 +55,9 @@ from ..core.events import add_event
 from ..core.ownership import is_in_charge, require_charge
 from ..core.texts import storable
 from ..experiments.submission import MAX_LABELS
-from ..metrics.columns import Column
 from ..metrics.export import stored_points
-from ..metrics.external import store_columns
-from ..metrics.ingest import merged_summary
-from . import unmanaged
+from . import run_points, unmanaged
+from .run_points import KeptRun, MetricProgress
 
 RUNS_SEARCHED_MAX = 20_000
 """Most runs that one search looks at."""
@@ -87,31 +85,6 @@ class _Rows:
     experiment: ExperimentRow
 
 
-@dataclass(frozen=True)
-class _MetricProgress:
-    """How far a metric has come, in which run of the client's script."""
-
-    last: int
-    """Last step of its newest run."""
-    newest_ms: int
-    """Time of its newest point."""
-    owner: int = 1
-    """Number of the run whose series has the name as it is."""
-    number: int = 1
-    """Number of its newest run."""
-    first: int = 0
-    """First step of that."""
-
-    @classmethod
-    def of(cls, saved: Sequence[Any]) -> _MetricProgress:
-        """Return what a row keeps of a metric."""
-        step, time_ms, _, *more = saved
-        if not more:  # As it was kept before runs were told apart.
-            return cls(last=step, newest_ms=time_ms, first=step)
-        newest_ms, owner, number, first, last = more
-        return cls(last=last, newest_ms=newest_ms, owner=owner, number=number, first=first)
-
-
 class DatabaseStore(TrackingStore):
     """The runs that users' clients report, within the caller's transaction."""
 
@@ -125,6 +98,7 @@ class DatabaseStore(TrackingStore):
         self._caller = caller
         self._writes = writes
         self._rows: dict[str, _Rows] = {}
+        self._kept: dict[str, KeptRun | None] = {}
         self._warnings: list[str] = []
 
     # ------------------------------------------------------------ experiments
@@ -272,11 +246,27 @@ class DatabaseStore(TrackingStore):
     def run(self, run_id: str) -> TrackedRun:
         rows = self._load(run_id)
         if rows is None:
-            raise missing(f"Run with id={run_id[:64]} not found")
+            raise _no_run(run_id)
         if self._writes:
             require_charge(self._session, self._caller.principal, rows.experiment)
             rows.trial.heard_at = self._caller.now
         return _run(rows.run, rows.tracked, rows.experiment)
+
+    def run_of_values(self, run_id: str) -> TrackedRun:
+        kept = self._kept[run_id] = run_points.locked(self._session, run_id)
+        if kept is None or is_hidden(kept.experiment.project_id):
+            raise _no_run(run_id)
+        require_charge(self._session, self._caller.principal, kept.experiment)
+        return TrackedRun(
+            run_id=run_id,
+            experiment_id="",
+            label="",
+            folder="",
+            name="",
+            user="",
+            started_ms=kept.started_ms,
+            stage=_stage(kept.archived_at),
+        )
 
     def rows_of(self, run_id: str) -> tuple[UnmanagedRunRow, TrialRow]:
         """Return the rows of a run. Raises TrackingError, and Forbidden to write to another's."""
@@ -355,95 +345,19 @@ class DatabaseStore(TrackingStore):
             raise invalid(
                 f"The run {run.run_id} must be in the 'active' state. Current state is deleted."
             )
-        rows = self._rows[run.run_id]
-        before = {key: _MetricProgress.of(saved) for key, saved in rows.run.latest.items()}
-        names = RunNames.restored(
-            {
-                series_name("", key): (p.owner, p.number, p.first, p.last)
-                for key, p in before.items()
-            }
-        )
-        newest = {key: progress.newest_ms for key, progress in before.items()}
-        by_series: dict[tuple[str, str], list[TrackedPoint]] = {}
-        for point in points:
-            key = point.key
-            name = series_name("", key)
-            if not is_valid_name(name):
-                raise invalid(f"{key!r} is no name of a metric that Muster can keep")
-            is_late = point.time_ms <= newest.get(key, -1)
-            shown = clean_name(names.name("", name, point.step, is_late=is_late))
-            newest[key] = max(point.time_ms, newest.get(key, point.time_ms))
-            if shown != name and (key, shown) not in by_series and shown not in rows.trial.summary:
-                self.warn(
-                    f"The steps of {key!r} begin again at {point.step}: from there on its values are "
-                    f"those of another run, {shown!r}."
-                )
-            by_series.setdefault((key, shown), []).append(point)
-        columns = []
-        for (key, shown), reported in by_series.items():
-            progress = before.get(key)
-            is_new = progress is None or shown not in rows.trial.summary
-            new = self._unknown(rows.trial, shown, run, reported, None if is_new else progress)
-            if not new:
-                continue
-            highest = max(new, key=_order)
-            latest = run.latest.get(key)
-            if latest is None or _order(highest) >= _order(latest):
-                run.latest[key] = highest
-            steps = [p.step for p in new]
-            times = [sane_time(p.time_ms, run.started_ms) for p in new]
-            values = [p.value for p in new]
-            columns.append(Column(shown, steps, times, values, summarize(steps, times, values)))
-        if not columns:
-            return
-        new_names = store_columns(self._session, rows.trial, columns, at=self._caller.now)
-        rows.trial.summary = merged_summary(rows.trial.summary, columns, new_names=new_names)
-        rows.trial.step = max(rows.trial.step, *(c.summary.last_step for c in columns))
-        rows.trial.progress_at = self._caller.now
-        rows.run.latest = {
-            key: [
-                *(point.step, point.time_ms, encode_number(point.value), newest[key]),
-                *(names.saved(series_name("", key)) or (1, 1, point.step, point.step)),
-            ]
-            for key, point in run.latest.items()
-        }
-
-    def _unknown(
-        self,
-        trial: TrialRow,
-        name: str,
-        run: TrackedRun,
-        points: list[TrackedPoint],
-        progress: _MetricProgress | None,
-    ) -> list[TrackedPoint]:
-        """Return the points that are new: of one step, the series keeps the value of the latest time.
-
-        Only a point that is no later than the latest one can be known already, so a client that goes
-        on costs no look at the series.
-        """
-        known: dict[int, int] = {}
-        if progress is not None:
-            at = (progress.last, progress.newest_ms)
-            old = [p.step for p in points if (p.step, p.time_ms) <= at]
-            if old:
-                for part in stored_points(
-                    self._session, trial.id, name, from_step=min(old), to_step=max(old)
-                ):
-                    known |= {step: time_ms for step, time_ms, _ in _rows_of(part)}
-        distinct = {_mark(point): point for point in points}.values()
-        new = [
-            p
-            for p in distinct
-            if p.step not in known or sane_time(p.time_ms, run.started_ms) > known[p.step]
-        ]
-        # Of one step, the last one written counts.
-        return sorted(new, key=lambda point: point[1:3])
+        kept = self._kept.get(run.run_id)
+        if kept is None:
+            self._session.flush()
+            kept = self._kept[run.run_id] = run_points.locked(self._session, run.run_id)
+        if kept is None:
+            raise _no_run(run.run_id)
+        run_points.store(self._session, kept, points, at=self._caller.now, warn=self.warn)
 
     def history(self, run: TrackedRun, key: str) -> list[TrackedPoint]:
         rows = self._rows[run.run_id]
         if key not in rows.run.latest:
             return []
-        progress, name = _MetricProgress.of(rows.run.latest[key]), series_name("", key)
+        progress, name = MetricProgress.of(rows.run.latest[key]), series_name("", key)
         trial = rows.trial
         runs = [
             clean_name(shown_name(name, progress.owner, number))
@@ -460,7 +374,7 @@ class DatabaseStore(TrackingStore):
             for name in runs
             if name in trial.summary
             for part in stored_points(self._session, trial.id, name)
-            for row in _rows_of(part)
+            for row in run_points.rows_of(part)
         ]
 
     def warn(self, text: str) -> None:
@@ -468,9 +382,11 @@ class DatabaseStore(TrackingStore):
 
     def close(self) -> None:
         """Tell what was left out, as events of the trial that the request was about."""
-        if not self._warnings or not self._rows:
+        about = [(rows.trial.experiment_id, rows.trial.id) for rows in self._rows.values()]
+        about += [(kept.experiment.id, kept.trial_id) for kept in self._kept.values() if kept]
+        if not about:
             return
-        trial = next(reversed(self._rows.values())).trial
+        experiment_id, trial_id = about[-1]
         for text in self._warnings:
             add_event(
                 self._session,
@@ -478,8 +394,8 @@ class DatabaseStore(TrackingStore):
                 text,
                 now=self._caller.now,
                 level="warning",
-                experiment_id=trial.experiment_id,
-                trial_id=trial.id,
+                experiment_id=experiment_id,
+                trial_id=trial_id,
             )
 
     # ------------------------------------------------------------ rows
@@ -540,7 +456,7 @@ def _run(row: UnmanagedRunRow, tracked: TrackedRunRow, experiment: ExperimentRow
         name=tracked.name,
         user=row.user,
         status=tracked.status,
-        stage="active" if experiment.archived_at is None else "deleted",
+        stage=_stage(experiment.archived_at),
         started_ms=_ms(tracked.started_at),
         ended_ms=None if tracked.ended_at is None else _ms(tracked.ended_at),
         params=dict(tracked.params),
@@ -569,25 +485,20 @@ def _default() -> TrackedExperiment:
     return TrackedExperiment(experiment_id="0", name=DEFAULT_EXPERIMENT, created_ms=0, updated_ms=0)
 
 
+def _no_run(run_id: str) -> TrackingError:
+    return missing(f"Run with id={run_id[:64]} not found")
+
+
+def _stage(archived_at: dt.datetime | None) -> str:
+    return "active" if archived_at is None else "deleted"
+
+
 def _not_yours(principal: Principal, name: str) -> Forbidden:
     return Forbidden(
         "experiments.not_yours",
         f"The experiment {name[:250]!r} was not created by {principal.name}; its owner and "
         "administrators may change it.",
     )
-
-
-def _order(point: TrackedPoint) -> tuple[int, int, float]:
-    """Return what makes a point the latest of a metric; NaN comes before any number."""
-    return point.step, point.time_ms, -math.inf if math.isnan(point.value) else point.value
-
-
-def _mark(point: TrackedPoint) -> tuple[int, int, Any]:
-    return point.step, point.time_ms, encode_number(point.value)  # NaN is not equal to itself.
-
-
-def _rows_of(part: Any) -> Iterable[tuple[int, int, float]]:
-    return zip(part.steps.tolist(), part.times_ms.tolist(), part.values.tolist(), strict=True)
 
 
 def _labels(tags: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import datetime as dt
 import hmac
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.orm import Session
@@ -67,12 +68,13 @@ def describe_refused(session: Session, secret: str, *, now: dt.datetime) -> tupl
         case "usr":
             found = _find_api_token(session, secret_hash)
             if found is not None:
-                token, user = found
-                return f"token:{token.id}", _why_void(token, now) or _why_barred(user)
+                why = _why_void(found.revoked_at, found.expires_at, now)
+                return f"token:{found.id}", why or _why_barred(is_active=found.is_active)
         case "join":
             joining = _find_join_token(session, secret_hash)
             if joining is not None:
-                return f"join_token:{joining.id}", _why_void(joining, now) or "used up"
+                why = _why_void(joining.revoked_at, joining.expires_at, now)
+                return f"join_token:{joining.id}", why or "used up"
             return "join_token:unknown", "unknown"
         case "agt":
             return "agent:unknown", "unknown"
@@ -214,13 +216,27 @@ def principal_of_live_ticket(
     return principal if still_valid(session, [principal], now=now) else None
 
 
-def _find_api_token(session: Session, secret_hash: str) -> tuple[ApiTokenRow, UserRow] | None:
-    found = session.execute(
-        select(ApiTokenRow, UserRow)
-        .join(UserRow, UserRow.id == ApiTokenRow.user_id)
-        .where(ApiTokenRow.secret_hash == secret_hash)
-    ).one_or_none()
-    return None if found is None else (found[0], found[1])
+_TOKEN_OF_SECRET = (
+    select(
+        ApiTokenRow.id,
+        ApiTokenRow.role,
+        ApiTokenRow.is_limited,
+        ApiTokenRow.revoked_at,
+        ApiTokenRow.expires_at,
+        UserRow.id.label("user_id"),
+        UserRow.username,
+        UserRow.role.label("user_role"),
+        UserRow.is_active,
+        UserRow.may_act,
+    )
+    .join(UserRow, UserRow.id == ApiTokenRow.user_id)
+    .where(ApiTokenRow.secret_hash == bindparam("secret_hash"))
+)
+"""Asked with every call of a program."""
+
+
+def _find_api_token(session: Session, secret_hash: str) -> Any:
+    return session.execute(_TOKEN_OF_SECRET, {"secret_hash": secret_hash}).one_or_none()
 
 
 def _is_limited(session: Session, token_id: int | None) -> bool:
@@ -232,31 +248,30 @@ def _find_join_token(session: Session, secret_hash: str) -> JoinTokenRow | None:
     return session.scalar(select(JoinTokenRow).where(JoinTokenRow.secret_hash == secret_hash))
 
 
-def _why_void(token: ApiTokenRow | JoinTokenRow, now: dt.datetime) -> str:
+def _why_void(
+    revoked_at: dt.datetime | None, expires_at: dt.datetime | None, now: dt.datetime
+) -> str:
     """Return why a token is not valid by itself; "" if it is."""
-    if token.revoked_at is not None:
+    if revoked_at is not None:
         return "revoked"
-    return "expired" if token.expires_at is not None and token.expires_at <= now else ""
+    return "expired" if expires_at is not None and expires_at <= now else ""
 
 
-def _why_barred(user: UserRow) -> str:
-    return "the provider has refused the user" if user.is_active else "the user is deactivated"
+def _why_barred(*, is_active: bool) -> str:
+    return "the provider has refused the user" if is_active else "the user is deactivated"
 
 
 def _of_api_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:
     found = _find_api_token(session, secret_hash)
-    if found is None:
-        return None
-    token, user = found
-    if _why_void(token, now) or not user.may_act:
+    if found is None or _why_void(found.revoked_at, found.expires_at, now) or not found.may_act:
         return None
     return Principal(
         kind="user",
-        name=user.username,
-        role=lower_role(token.role, user.role),
-        user_id=user.id,
-        token_id=token.id,
-        is_limited=token.is_limited,
+        name=found.username,
+        role=lower_role(found.role, found.user_role),
+        user_id=found.user_id,
+        token_id=found.id,
+        is_limited=found.is_limited,
     )
 
 
@@ -319,7 +334,7 @@ def is_hash_of(agent: Principal, present: str | None) -> bool:
 
 def _of_join_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:
     token = _find_join_token(session, secret_hash)
-    if token is None or _why_void(token, now):
+    if token is None or _why_void(token.revoked_at, token.expires_at, now):
         return None
     if token.uses_left < 1 and not _is_joining(session, token.id):
         return None
