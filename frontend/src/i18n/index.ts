@@ -1,6 +1,7 @@
 import i18next from "i18next";
 import { initReactI18next } from "react-i18next";
 
+import { type DurationUnit, nameUnits } from "../lib/format";
 import { readPref, writePref } from "../lib/prefs";
 import { en } from "./en";
 import type { pages } from "./en/pages";
@@ -25,6 +26,12 @@ void i18next.use(initReactI18next).init({
   interpolation: { escapeValue: false }, // React escapes
   returnNull: false,
 });
+
+/** Units of durations where they have other names than in English. */
+const UNITS: Record<Language, Partial<Record<DurationUnit, string>>> = {
+  en: {},
+  "zh-CN": { s: "秒", min: "分钟", h: "小时", d: "天" },
+};
 
 const isLanguage = (value: string | null): value is Language => value !== null && value in LANGUAGES;
 
@@ -77,6 +84,7 @@ export async function withTexts<Code>(code: Promise<Code>): Promise<Code> {
 async function show(language: Language): Promise<void> {
   shown = language;
   document.documentElement.lang = language;
+  nameUnits(UNITS[language]);
   await i18next.changeLanguage(language);
 }
 

@@ -1,7 +1,23 @@
 // @vitest-environment node
 import { describe, expect, test } from "vitest";
 
-import { axis, axisTicks, bytes, count, duration, elapsed, fromWire, metric, ms, num, pct, si, unitOf } from "./format";
+import {
+  age,
+  axis,
+  axisTicks,
+  bytes,
+  count,
+  duration,
+  elapsed,
+  fromWire,
+  metric,
+  ms,
+  nameUnits,
+  num,
+  pct,
+  si,
+  unitOf,
+} from "./format";
 
 describe("numbers", () => {
   test("four significant digits, scientific at the ends", () => {
@@ -42,8 +58,17 @@ describe("numbers", () => {
     expect(duration(7200)).toBe("2 h");
     expect(duration(-1)).toBe("0 s");
     expect(duration(null)).toBe("–");
+    expect([0, 38, 245, 8040, 273_600].map(age)).toEqual(["0 s", "38 s", "4 min", "2 h", "3 d"]);
     expect([0, 0.875, 1.9, 61].map(elapsed)).toEqual(["0 s", "0.9 s", "1 s", "1 min 1 s"]);
     expect(elapsed(null)).toBe("–");
+    nameUnits({ s: "秒", min: "分钟", h: "小时", d: "天" });
+    expect([duration(8040), age(8040), elapsed(0.875), ms(38_240)]).toEqual([
+      "2 小时 14 分钟",
+      "2 小时",
+      "0.9 秒",
+      "38.2 秒",
+    ]);
+    nameUnits({});
   });
 });
 

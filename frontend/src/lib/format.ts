@@ -102,17 +102,25 @@ export function ms(input: WireNumber | null | undefined): string {
   if (!Number.isFinite(value)) return notFinite(value);
   const size = Math.abs(value);
   if (size < 1000) return `${num(value, 3)} ms`;
-  if (size < 60_000) return `${num(value / 1000, 3)} s`;
+  if (size < 60_000) return inUnit(num(value / 1000, 3), "s");
   return duration(value / 1000);
 }
 
 /** Units of a duration, the largest first, with their length in seconds. */
-const DURATIONS: readonly [string, number][] = [
+const DURATIONS = [
   ["d", 86_400],
   ["h", 3600],
   ["min", 60],
   ["s", 1],
-];
+] as const;
+export type DurationUnit = (typeof DURATIONS)[number][0];
+
+let unitNames: Partial<Record<DurationUnit, string>> = {};
+/** Call the units of durations by these names; those without one are called as in English. */
+export function nameUnits(names: Partial<Record<DurationUnit, string>>): void {
+  unitNames = names;
+}
+const inUnit = (value: number | string, unit: DurationUnit): string => `${value} ${unitNames[unit] ?? unit}`;
 
 /** Distances in seconds between the ticks of an axis of durations; below one second as of any number. */
 export const DURATION_STEPS_S = [
@@ -125,22 +133,28 @@ export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return MISSING;
   const whole = Math.max(0, Math.floor(seconds));
   const first = DURATIONS.findIndex(([, size]) => whole >= size);
-  if (first < 0) return "0 s";
+  if (first < 0) return inUnit(0, "s");
   let rest = whole;
   const parts = DURATIONS.slice(first, first + 2).map(([unit, size]) => {
     const many = Math.floor(rest / size);
     rest -= many * size;
-    return many > 0 ? `${many} ${unit}` : "";
+    return many > 0 ? inUnit(many, unit) : "";
   });
   return parts.filter(Boolean).join(" ");
 }
 
+/** How long ago something was, in one unit: "38 s", "4 min", "2 h". It changes seldom, and a column of it can be scanned. */
+export function age(seconds: number): string {
+  const [unit, size] = DURATIONS.find(([, length]) => seconds >= length) ?? (["s", 1] as const);
+  return inUnit(Math.max(0, Math.floor(seconds / size)), unit);
+}
+
 /** How long something took: as a duration, below one second with a decimal ("0.9 s"). */
 export const elapsed = (seconds: number | null): string =>
-  seconds !== null && seconds > 0 && seconds < 1 ? `${num(seconds, 1)} s` : duration(seconds);
+  seconds !== null && seconds > 0 && seconds < 1 ? inUnit(num(seconds, 1), "s") : duration(seconds);
 
 /** Seconds of an axis: with decimals below a minute ("0.25 s"), above it as a duration. */
-export const seconds = (value: number): string => (Math.abs(value) < 60 ? `${num(value, 3)} s` : duration(value));
+export const seconds = (value: number): string => (Math.abs(value) < 60 ? inUnit(num(value, 3), "s") : duration(value));
 
 export type Unit = "ms" | "s" | "bytes" | "ratio" | "pct" | "perS" | "none";
 

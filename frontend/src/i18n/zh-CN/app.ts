@@ -101,7 +101,7 @@ export const app: Same<typeof english> = {
     notFound: "此地址没有内容",
     notFoundHint: "{{path}} 下没有内容。它可能已被删除，或者地址有误。",
   },
-  time: { now: "刚刚", ago: "{{age}} 前", in: "{{age}} 后" },
+  time: { now: "刚刚", ago: "{{age}}前", in: "{{age}}后" },
   role: { admin: "管理员", member: "成员", viewer: "只读用户", predict: "预测", metrics: "监控" },
   lists: {
     cut: "仅显示 {{n}} 个{{what}}，还有更多",
