@@ -63,13 +63,14 @@ export function StateBadge({ state, plain = false }: { state: string; plain?: bo
   );
 }
 
-/** STALLED, DEGRADED, UNREACHABLE, QUIET: conditions beside a state. */
-export function FlagBadge({ flag }: { flag: string }) {
+/** STALLED, DEGRADED, UNREACHABLE, QUIET: conditions beside a state. short: the sign alone, where there is little room. */
+export function FlagBadge({ flag, short = false }: { flag: string; short?: boolean }) {
   const { t } = useTranslation();
+  const text = word(t, "flag", flag, flag.toLowerCase());
   return (
-    <span className={css["badge"]} data-tone="warn">
-      <IconAlertTriangle size={12} aria-hidden />
-      {word(t, "flag", flag, flag.toLowerCase())}
+    <span className={css["badge"]} data-tone="warn" data-plain={short || undefined} title={short ? text : undefined}>
+      <IconAlertTriangle size={12} aria-hidden={!short} aria-label={short ? text : undefined} />
+      {short ? null : text}
     </span>
   );
 }

@@ -11,6 +11,7 @@ import { DataTable } from "../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../components/QueryView";
 import { errorLine, fieldText, Reason, Message } from "../components/text/Message";
 import { inWords, StateBadge } from "../components/StateBadge";
+import { Ago } from "../components/Time";
 import { ApiError, toApiError } from "../api/client";
 import { setLanguage } from "../i18n";
 import { showTexts } from "../testing/texts";
@@ -55,6 +56,25 @@ test("a sortable column says its direction", () => {
     />,
   );
   expect(screen.getByRole("columnheader")).toHaveAttribute("aria-sort", "descending");
+});
+
+test("a card on a phone leaves out what has no value", () => {
+  vi.stubGlobal("matchMedia", () => ({ matches: true, addEventListener: () => {}, removeEventListener: () => {} }));
+  const columns = [
+    { id: "at", header: "At", cell: () => <Ago at={null} /> },
+    { id: "size", header: "Size", cell: (row: { size: string }) => row.size },
+  ];
+  const cells = (rows: { size: string }[]) => (
+    <MantineProvider withCssVariables={false} withGlobalClasses={false}>
+      <DataTable rows={rows} rowKey={() => 1} label="things" columns={columns} />
+    </MantineProvider>
+  );
+  const missing = (): boolean[] => screen.getAllByRole("cell").map((cell) => cell.hasAttribute("data-missing"));
+  const { rerender } = render(cells([{ size: "–" }]));
+  expect(missing()).toEqual([true, true]);
+  rerender(cells([{ size: "3 MiB" }]));
+  expect(missing()).toEqual([true, false]);
+  vi.unstubAllGlobals();
 });
 
 test("of many rows only those near the screen are drawn, and each says which it is", () => {

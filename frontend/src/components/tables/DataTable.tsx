@@ -1,7 +1,8 @@
 import { IconArrowDown, IconArrowUp, IconArrowsSort } from "@tabler/icons-react";
-import { memo, type ReactNode, useRef } from "react";
+import { memo, type ReactNode, useLayoutEffect, useRef } from "react";
 
 import { ROW_PX, useDensity } from "../../lib/density";
+import { MISSING } from "../../lib/format";
 import css from "./dataTable.module.css";
 import { usePhone } from "./usePhone";
 import { useRowWindow } from "./useRowWindow";
@@ -110,6 +111,7 @@ export function DataTable<T>({ rows, selection, columns, rowKey, label, cards = 
               row={row}
               columns={columns}
               selection={selection}
+              isCard={cards && isPhone}
               index={shown ? shown.from + i : undefined}
             />
           ))}
@@ -177,11 +179,19 @@ interface RowProps<T> extends Pick<Props<T>, "columns" | "selection"> {
   row: T;
   /** Among all rows, where not all are drawn. */
   index: number | undefined;
+  isCard: boolean;
 }
 
-const Row = memo(function Row<T>({ row, columns, selection, index }: RowProps<T>) {
+const Row = memo(function Row<T>({ row, columns, selection, index, isCard }: RowProps<T>) {
+  const line = useRef<HTMLTableRowElement>(null);
+  // A card has no column to keep: what has no value is left out. Only the text says what a cell came to.
+  useLayoutEffect(() => {
+    if (!isCard) return;
+    for (const cell of line.current?.cells ?? []) cell.toggleAttribute("data-missing", cell.textContent === MISSING);
+  });
   return (
     <tr
+      ref={line}
       data-index={index}
       aria-rowindex={index === undefined ? undefined : index + 2}
       data-selected={selection?.has(row) || undefined}

@@ -56,9 +56,8 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
     case "state":
       return (
         <span title={item.standstill?.text ?? item.reason}>
-          <StateBadge state={shownState(item)} />
-          {item.standstill ? <FlagBadge flag="STALLED" /> : null}
-          {item.is_quiet ? <FlagBadge flag="QUIET" /> : null}
+          <StateBadge state={shownState(item)} /> {item.standstill ? <FlagBadge flag="STALLED" short /> : null}
+          {item.is_quiet ? <FlagBadge flag="QUIET" short /> : null}
         </span>
       );
     case "labels":

@@ -20,6 +20,8 @@ import {
   writeConditions,
 } from "./tableColumns";
 
+/** Of a screen of 1,440 px: what the menu, the margins and the boxes to tick leave. */
+const TABLE_PX = 1440 - 208 - 64 - 30;
 const ids = (text: string | undefined) => readColumns(text).map(({ id }) => id);
 
 test("without an address the first columns stand there, and need none", () => {
@@ -49,6 +51,16 @@ test("columns move by one place and stay inside", () => {
   expect(moved(columns, "best", -1).map(({ id }) => id)).toEqual(["name", "best", "state"]);
   expect(moved(columns, "name", -1)).toEqual(columns);
   expect(moved(columns, "best", 1)).toEqual(columns);
+});
+
+test("on a laptop's screen, all columns that come by themselves are seen whole, and the name has the most room", () => {
+  const rows = [
+    { owner: "ada", state: "RUNNING" },
+    { owner: "grace", state: "QUEUED" },
+  ];
+  const columns = columnsFor(undefined, rows);
+  const others = columns.filter(({ id }) => id !== "name").reduce((sum, { width }) => sum + width, 0);
+  expect(TABLE_PX - others).toBeGreaterThan(Math.max(...columns.map(({ width }) => width)));
 });
 
 test("widths stay within reason", () => {
