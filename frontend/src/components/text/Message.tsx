@@ -4,7 +4,8 @@ import { ApiError, type FieldError } from "../../api/client";
 import { COLON, type Part, messageOf, messageParts } from "../../i18n/server";
 
 /** A sentence of the server, which stands behind another one there and by itself here. Names of files and code stay. */
-const sentence = (text: string): string => text.replace(/^[a-z](?=[a-z]* )/, (first) => first.toUpperCase());
+export const sentence = (text: string): string =>
+  text.replace(/^[a-z](?=[a-z]*(?: |$))/, (first) => first.toUpperCase());
 
 /** Why something ended or what happened: by its code where the language has a text for it, then as the server put it. */
 export function Message({

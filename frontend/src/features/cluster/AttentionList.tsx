@@ -6,15 +6,17 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
-import { type Cluster, dismissals, me, type Node } from "../../api/queries";
-import { Reason } from "../../components/text/Message";
+import { type Cluster, dismissals, type Node } from "../../api/queries";
+import { RemedyLinks } from "../../common/experiments/RemedyLinks";
 import { ErrorNotice } from "../../components/QueryView";
+import { Reason, sentence } from "../../components/text/Message";
 import { Ago } from "../../components/Time";
 import { useNow } from "../../components/useNow";
 import { actionsOf, type Attention, attention } from "./attention";
 import css from "./cluster.module.css";
 
-const SHOWN = 8;
+/** The figures of the cluster stay on the first screen. */
+const SHOWN = 5;
 
 /** What needs somebody; each entry can be dismissed, for this user on every device. */
 export function AttentionList(props: { cluster: Cluster | undefined; nodes: Node[] }) {
@@ -75,7 +77,6 @@ function Item({
   onToggle: () => void;
 }) {
   const { t } = useTranslation();
-  const isAdmin = useQuery(me).data?.role === "admin";
   const title = t(`attention.${item.kind}`, { name: item.name, no: item.no ?? "", count: item.count ?? 1 });
   const label = t(isDismissed ? "attention.restore" : "attention.dismiss", { what: title });
   const Icon = item.tone === "bad" ? IconCircleX : IconAlertTriangle;
@@ -87,19 +88,12 @@ function Item({
           {title}
         </Link>
         {item.detail ? (
-          <span className="dim"> {item.parts ? <Reason text={item.detail} parts={item.parts} /> : item.detail}</span>
-        ) : null}
-        {isDismissed ? null : (
-          <span className={css["attentionActions"]}>
-            {actionsOf(item)
-              .filter(({ isForAdmins }) => isAdmin || !isForAdmins)
-              .map(({ name, to, search }) => (
-                <Link key={name} to={to} search={search ?? {}} data-testid="attention-action">
-                  {t(`attention.action.${name}`)}
-                </Link>
-              ))}
+          <span className="dim">
+            {" "}
+            {item.parts ? <Reason text={item.detail} parts={item.parts} /> : sentence(item.detail)}
           </span>
-        )}
+        ) : null}
+        {isDismissed ? null : <RemedyLinks remedies={actionsOf(item)} />}
       </div>
       {item.at ? <Ago at={item.at} /> : <span />}
       <ActionIcon size="sm" variant="subtle" color="gray" aria-label={label} title={label} onClick={onToggle}>

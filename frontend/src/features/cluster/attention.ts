@@ -1,26 +1,8 @@
 /** What needs a person, from what the overview already knows. Pure. */
 import type { Cluster, Node } from "../../api/queries";
+import { type Remedy, remediesOf } from "../../common/experiments/remedies";
 import type { Part } from "../../i18n/server";
 import { parseAt } from "../../lib/time";
-
-/** What can be done about an item, as the next page to go to. */
-export interface AttentionAction {
-  /** Of its text. */
-  name:
-    | "addNode"
-    | "changeCopy"
-    | "showFailure"
-    | "showList"
-    | "showMetrics"
-    | "showNode"
-    | "showQueue"
-    | "showRanks"
-    | "stopAndContinue";
-  to: string;
-  search?: Record<string, string | number>;
-  /** Only administrators can do it. */
-  isForAdmins?: boolean;
-}
 
 export interface Attention {
   /** Names this occurrence, so that the next one is listed although this one was dismissed. */
@@ -31,6 +13,7 @@ export interface Attention {
     | "moreFailed"
     | "node"
     | "health"
+    | "quarantined"
     | "wait"
     | "diverged"
     | "impossible"
@@ -76,6 +59,7 @@ function textKey(text: string): number {
 const ORDER: Record<Attention["kind"], number> = {
   node: 0,
   health: 0,
+  quarantined: 0,
   impossible: 1,
   moreImpossible: 1,
   stuck: 2,
@@ -90,30 +74,16 @@ const ORDER: Record<Attention["kind"], number> = {
 };
 const LONG_WAIT_MS = 30 * 60_000;
 
-/** Codes of reasons that go away with another node. */
-const NODE_HELPS = new Set([
-  "pending.no_such_slots",
-  "pending.none_allowed",
-  "pending.no_container",
-  "pending.no_isolation",
-  "pending.too_few",
-  "pending.no_domain",
-  "pending.ends_before",
-  "pending.beside_spares",
-]);
-
 /** What mends a problem; every item has at least one. */
-export function actionsOf(item: Attention): AttentionAction[] {
+export function actionsOf(item: Attention): Remedy[] {
   const here = { to: item.to, search: item.search };
   switch (item.kind) {
     case "node":
+    case "quarantined":
     case "health":
       return [{ name: "showNode", ...here }];
-    case "impossible": {
-      const copy = { name: "changeCopy", to: "/submit", search: { from: item.experimentId ?? 0 } } as const;
-      const isNodeLacking = (item.parts ?? []).some(({ code }) => NODE_HELPS.has(code));
-      return isNodeLacking ? [copy, { name: "addNode", to: "/nodes/add", isForAdmins: true }] : [copy];
-    }
+    case "impossible":
+      return remediesOf({ experimentId: item.experimentId ?? 0, parts: item.parts });
     case "stuck":
       return [{ name: "showRanks", to: item.to, search: { tab: "ranks" } }];
     case "diverged":
@@ -150,11 +120,11 @@ export function attention(cluster: Cluster | undefined, nodes: readonly Node[], 
     } else if (node.health !== "ok" && node.state !== "REMOVED") {
       out.push({
         key: keyOf("health", node.id, textKey(node.health + node.health_reason)),
-        kind: "health",
+        kind: node.health === "quarantined" ? "quarantined" : "health",
         tone: "warn",
         to,
         name: node.name,
-        detail: node.health_reason || node.health,
+        detail: node.quarantine_reason || node.health_reason,
         at: null,
       });
     }

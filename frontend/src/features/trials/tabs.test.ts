@@ -20,8 +20,10 @@ test("what ended without a metric opens on its log, what never began or runs els
   expect(homeOf({ ...script, state: "COMPLETED", unmanaged: "mlflow" }, false)).toBe("metrics");
 });
 
-test("what runs elsewhere has no tabs of what only a node knows", () => {
-  const shown = (unmanaged: string | null): string[] => TABS.filter((name) => isApplicable(name, { unmanaged }));
-  expect(shown(null)).toEqual([...TABS]);
-  expect(shown("mlflow")).toEqual(["metrics", "media", "evaluation", "config", "details", "events"]);
+test("what runs elsewhere or has not begun has no tabs of what only a node knows", () => {
+  const shown = (trial: Partial<TrialDetail>): string[] =>
+    TABS.filter((name) => isApplicable(name, { attempts, unmanaged: null, ...trial }));
+  expect(shown({})).toEqual([...TABS]);
+  expect(shown({ unmanaged: "mlflow" })).toEqual(["metrics", "media", "evaluation", "config", "details", "events"]);
+  expect(shown({ attempts: [] })).toEqual(["metrics", "media", "config", "details", "events"]);
 });

@@ -34,7 +34,8 @@ export function homeOf(
 
 const OF_NODES: readonly TabName[] = ["logs", "performance", "goodput", "system", "ranks", "outputs", "checkpoints"];
 
-/** Return whether a tab can ever have content: nodes report nothing of a trial that runs elsewhere. */
-export function isApplicable(name: TabName, { unmanaged }: Pick<TrialDetail, "unmanaged">): boolean {
-  return unmanaged === null || !OF_NODES.includes(name);
+/** Return whether a tab has content, or soon has: nodes report nothing of what runs elsewhere or has not been placed. */
+export function isApplicable(name: TabName, trial: Pick<TrialDetail, "attempts" | "unmanaged">): boolean {
+  if (trial.unmanaged !== null) return !OF_NODES.includes(name);
+  return trial.attempts.length > 0 || !(OF_NODES.includes(name) || name === "evaluation");
 }

@@ -51,6 +51,7 @@ export const overview = {
     moreFailed_other: "{{count}} more experiments failed for other reasons.",
     node: "Node {{name}} sends no heartbeat.",
     health: "Node {{name}} is unhealthy.",
+    quarantined: "Node {{name}} is quarantined.",
     impossible: "{{name}} cannot start on the current nodes:",
     moreImpossible: "{{name}} more experiments cannot start on the current nodes.",
     wait: "A trial has been queued for more than 30 minutes.",

@@ -53,6 +53,7 @@ export const overview: Same<typeof english> = {
     moreFailed_other: "另有 {{count}} 个实验因其他原因失败。",
     node: "收不到节点 {{name}} 的心跳。",
     health: "节点 {{name}} 不健康。",
+    quarantined: "节点 {{name}} 已被隔离。",
     impossible: "{{name}} 在现有节点上无法启动：",
     moreImpossible: "另有 {{name}} 个实验在现有节点上无法启动。",
     wait: "有试验已排队超过 30 分钟。",

@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import type { TrialDetail } from "../../../api/queries";
+import { Remedies } from "../../../common/experiments/RemedyLinks";
 import { Code, Notice } from "../../../components/basics";
 import { Message, Reason } from "../../../components/text/Message";
 import { Until } from "../../../components/Time";
@@ -56,7 +57,9 @@ export function Why({ trial: data }: { trial: TrialDetail }) {
         <span data-testid="waits">
           <Reason text={data.pending_reason} parts={data.pending_parts} />
         </span>{" "}
-        {data.is_impossible ? null : data.estimated_start_at ? (
+        {data.is_impossible ? (
+          <Remedies experimentId={data.experiment_id} parts={data.pending_parts} />
+        ) : data.estimated_start_at ? (
           <span data-testid="expected-start">
             {t("trial.expectedStart")} <Until at={data.estimated_start_at} />
           </span>
