@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,43 @@ def test_every_benchmark_is_listed_with_its_question() -> None:
     # Others are parts of those, which name them.
     for name in scripts.keys() - questions.keys():
         assert any(name in text for other, text in scripts.items() if other != name), name
+
+
+def audited() -> Iterator[str]:
+    """The actions of the audit log that the code spells out, and the beginnings of those it puts together."""
+    parts = (ROOT / "server/muster_server", ROOT / "parts")
+    trees = [ast.parse(file.read_text()) for part in parts for file in part.rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    takes: dict[str, set[int]] = {}
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef):
+            names = [argument.arg for argument in node.args.args if argument.arg != "self"]
+            if "action" in {*names, *(argument.arg for argument in node.args.kwonlyargs)}:
+                takes.setdefault(node.name, set()).update(
+                    place for place, name in enumerate(names) if name == "action"
+                )
+    for node in nodes:
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func).rpartition(".")[2]
+        given = [keyword.value for keyword in node.keywords if keyword.arg == "action"]
+        given += [node.args[at] for at in takes.get(called, ()) if at < len(node.args)]
+        for value in (value for action in given for value in ast.walk(action)):
+            if isinstance(value, ast.Constant) and re.fullmatch(
+                r"[a-z_]+\.[a-z_]*", str(value.value)
+            ):
+                yield str(value.value)
+
+
+def test_every_action_of_the_audit_log_has_a_text() -> None:
+    text = (ROOT / "frontend/src/i18n/en/administration.ts").read_text()
+    listed = text[text.index("    action: {") : text.index("  installation: {")]
+    known = {
+        f"{group}.{name}"
+        for group, body in re.findall(r"^      (\w+): \{(.*?)\},$", listed, re.S | re.M)
+        for name in re.findall(r"(\w+):\s*\"", body)
+    }
+    actions = set(audited())
+    assert len(actions) > 90
+    missing = {action for action in actions if not any(one.startswith(action) for one in known)}
+    assert not missing, f"the audit log shows these as identifiers: {', '.join(sorted(missing))}"

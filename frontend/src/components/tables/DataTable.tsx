@@ -7,6 +7,7 @@ import css from "./dataTable.module.css";
 import { usePhone } from "./usePhone";
 import { useRowWindow } from "./useRowWindow";
 
+const SHORT_CHARS = 16;
 const SORTED = { asc: "ascending", desc: "descending", none: "none" } as const;
 
 export interface Column<T> {
@@ -184,10 +185,14 @@ interface RowProps<T> extends Pick<Props<T>, "columns" | "selection"> {
 
 const Row = memo(function Row<T>({ row, columns, selection, index, isCard }: RowProps<T>) {
   const line = useRef<HTMLTableRowElement>(null);
-  // A card has no column to keep: what has no value is left out. Only the text says what a cell came to.
+  // Only the text says what a cell came to. A card has no column to keep: what has no value is left out. In a column,
+  // a few characters are never broken over two lines, as Chinese words else are anywhere.
   useLayoutEffect(() => {
-    if (!isCard) return;
-    for (const cell of line.current?.cells ?? []) cell.toggleAttribute("data-missing", cell.textContent === MISSING);
+    for (const cell of line.current?.cells ?? []) {
+      const text = cell.textContent;
+      cell.toggleAttribute("data-missing", isCard && text === MISSING);
+      cell.toggleAttribute("data-short", text.length <= SHORT_CHARS);
+    }
   });
   return (
     <tr

@@ -15,6 +15,9 @@ export const administration: Same<typeof english> = {
     detail: "详情",
     trial: "试验 {{id}}",
     action: {
+      audit: {
+        removed: "删除过期的审计记录",
+      },
       auth: {
         second_factor_off: "关闭两步登录",
         second_factor_on: "开启两步登录",
@@ -37,14 +40,30 @@ export const administration: Same<typeof english> = {
         sign_in_token_created: "创建登录链接",
         token_refused: "令牌被拒绝",
       },
-      calls: { refused: "调用被拒绝：无权执行此操作" },
+      calls: {
+        refused: "调用被拒绝：无权执行此操作",
+      },
       checkpoints: {
         clean_requested: "清理检查点",
         export_deleted: "删除检查点导出",
         export_requested: "导出检查点",
+        pinned: "固定检查点",
+        unpinned: "取消固定检查点",
       },
-      deletions: { dismissed: "忽略失败的删除" },
-      diagnoses: { applied: "采纳诊断建议" },
+      deletions: {
+        dismissed: "忽略失败的删除",
+      },
+      deployments: {
+        created: "创建部署",
+        deleted: "删除部署",
+        rolled_back: "回滚部署",
+        scaled: "调整部署的副本数",
+        stopped: "停止部署",
+        updated: "更新部署",
+      },
+      diagnoses: {
+        applied: "采纳诊断建议",
+      },
       experiments: {
         archived: "归档",
         budget_changed: "修改预算",
@@ -61,8 +80,40 @@ export const administration: Same<typeof english> = {
         submitted: "提交",
         unarchived: "取消归档",
       },
-      join_tokens: { created: "创建加入令牌", revoked: "撤销加入令牌" },
-      node: { release: "解除隔离", remove: "移除节点", scheduling: "修改节点调度" },
+      groups: {
+        created: "创建用户组",
+        deleted: "删除用户组",
+        filled: "修改用户组的成员来源",
+        member_added: "向用户组添加成员",
+        member_removed: "从用户组移除成员",
+      },
+      join_tokens: {
+        created: "创建加入令牌",
+        revoked: "撤销加入令牌",
+      },
+      maintenance: {
+        end: "结束维护",
+        plan: "计划维护",
+        start: "开始维护",
+      },
+      models: {
+        changed: "修改模型",
+        created: "创建模型",
+        deleted: "删除模型",
+        alias_removed: "移除模型别名",
+        promotion_added: "创建晋升规则",
+        promotion_deleted: "删除晋升规则",
+        renamed: "重命名模型",
+        version_changed: "修改模型版本",
+        version_deleted: "删除模型版本",
+        version_registered: "注册模型版本",
+        alias_moved: "移动模型别名",
+      },
+      node: {
+        release: "解除隔离",
+        remove: "移除节点",
+        scheduling: "修改节点调度",
+      },
       notifications: {
         rule_changed: "修改通知规则",
         rule_created: "创建通知规则",
@@ -71,17 +122,63 @@ export const administration: Same<typeof english> = {
         target_created: "创建通知目标",
         target_deleted: "删除通知目标",
       },
-      outputs: { clean_requested: "清理输出", export_deleted: "删除输出导出" },
+      outputs: {
+        clean_requested: "清理输出",
+        export_deleted: "删除输出导出",
+      },
       pools: {
         changed: "修改资源池",
         deleted: "移除资源池",
         provider_set: "设置资源池的提供者",
         provider_removed: "移除资源池的提供者",
       },
-      preflight: { requested: "开始预检" },
-      projects: { changed: "修改项目", created: "创建项目", deleted: "删除项目" },
-      queue: { moved: "调整排队顺序" },
-      scaling: { canceled: "取消扩展性报告", started: "开始扩展性报告" },
+      preflight: {
+        requested: "开始预检",
+      },
+      projects: {
+        changed: "修改项目",
+        created: "创建项目",
+        deleted: "删除项目",
+        member_removed: "从项目移除成员",
+        member_set: "添加项目成员或修改其角色",
+      },
+      queue: {
+        moved: "调整排队顺序",
+      },
+      reports: {
+        created: "创建报告",
+        changed: "修改报告",
+        commented: "评论报告",
+        deleted: "删除报告",
+        link_opened: "通过链接打开报告",
+        frozen: "冻结报告",
+        unfrozen: "解除报告冻结",
+        comment_deleted: "删除报告的评论",
+        link_created: "创建报告链接",
+        link_deleted: "删除报告链接",
+      },
+      reservation: {
+        cancel: "取消预留",
+        create: "预留节点",
+      },
+      scaling: {
+        canceled: "取消扩展性报告",
+        started: "开始扩展性报告",
+      },
+      schedules: {
+        create: "创建定时计划",
+        change: "修改定时计划",
+        delete: "删除定时计划",
+        run: "立即启动定时计划的实验",
+      },
+      scim: {
+        group_changed: "通过 SCIM 修改用户组",
+        group_deleted: "通过 SCIM 删除用户组",
+        group_managed: "通过 SCIM 接管用户组",
+        user_changed: "通过 SCIM 修改用户",
+        user_deleted: "通过 SCIM 删除用户",
+        user_managed: "通过 SCIM 接管用户",
+      },
       search: {
         closed: "关闭搜索",
         limits_set: "修改搜索上限",
@@ -94,7 +191,10 @@ export const administration: Same<typeof english> = {
         rotated: "更新密钥的加密",
         set: "设置密钥",
       },
-      tokens: { created: "创建 API 令牌", revoked: "撤销 API 令牌" },
+      tokens: {
+        created: "创建 API 令牌",
+        revoked: "撤销 API 令牌",
+      },
       trials: {
         diagnosed: "开始诊断",
         profiled: "跟踪步",
@@ -104,6 +204,7 @@ export const administration: Same<typeof english> = {
         stacks_requested: "获取调用栈",
         stop_requested: "停止试验",
         kill_requested: "强制终止试验",
+        kept: "保持试验运行",
       },
       users: {
         created: "创建用户",
