@@ -25,6 +25,7 @@ import {
   scalingSearch,
   settingsSearch,
   deviceSearch,
+  sessionsSearch,
   signInSearch,
   submitSearch,
   trialSearch,
@@ -165,6 +166,7 @@ const schedulesRoute = createRoute({
 const sessionsRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/sessions",
+  validateSearch: sessionsSearch,
   component: lazyPage(() => import("../features/sessions/Sessions"), "Sessions"),
 });
 

@@ -289,6 +289,11 @@ export const submitSearch = (
   template: text(search["template"]),
 });
 
+/** The experiment that a session is to be opened from. */
+export const sessionsSearch = (search: Record<string, unknown>): { from?: number } => ({
+  from: positive(search["from"] ?? Number.NaN),
+});
+
 export const settingsSearch = (
   search: Record<string, unknown>,
 ): { tab?: string; project?: string; pool?: string; group?: string; q?: string } => ({

@@ -10,6 +10,7 @@ import {
   IconPlayerTrackNext,
   IconSkull,
   IconPlugConnectedX,
+  IconTerminal2,
   IconTrash,
 } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
@@ -32,6 +33,7 @@ const ICONS: Record<Operation, typeof IconDots> = {
   close: IconPlugConnectedX,
   continue: IconPlayerTrackNext,
   fork: IconCopyPlus,
+  session: IconTerminal2,
   archive: IconArchive,
   unarchive: IconArchiveOff,
   delete: IconTrash,
@@ -52,6 +54,7 @@ export function ExperimentActions({ experiment: data, more }: { experiment: Expe
   const operations = offered(data, user);
   const begin = (operation: Operation): void => {
     if (operation === "fork") void navigate({ to: "/submit", search: { from: data.id } });
+    else if (operation === "session") void navigate({ to: "/sessions", search: { from: data.id } });
     else setAsked(operation);
   };
   const close = (): void => setAsked(null);

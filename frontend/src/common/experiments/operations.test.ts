@@ -17,16 +17,22 @@ const base = {
 } as const;
 
 test("what is offered follows the state and what was asked for last", () => {
-  expect(offered(base, ada)).toEqual(["pause", "stop", "fork", "kill"]);
-  expect(offered({ ...base, state: "PAUSED", desired: "pause" }, ada)).toEqual(["resume", "stop", "fork", "kill"]);
-  expect(offered({ ...base, desired: "stop" }, ada)).toEqual(["fork", "kill"]);
-  expect(offered({ ...base, desired: "kill" }, ada)).toEqual(["fork"]);
-  expect(offered({ ...base, state: "FAILED" }, ada)).toEqual(["continue", "fork", "archive", "delete"]);
+  expect(offered(base, ada)).toEqual(["pause", "stop", "fork", "session", "kill"]);
+  expect(offered({ ...base, state: "PAUSED", desired: "pause" }, ada)).toEqual([
+    "resume",
+    "stop",
+    "fork",
+    "session",
+    "kill",
+  ]);
+  expect(offered({ ...base, desired: "stop" }, ada)).toEqual(["fork", "session", "kill"]);
+  expect(offered({ ...base, desired: "kill" }, ada)).toEqual(["fork", "session"]);
+  expect(offered({ ...base, state: "FAILED" }, ada)).toEqual(["continue", "fork", "session", "archive", "delete"]);
   expect(offered({ ...base, state: "FAILED", archived_at: "2026-01-01T00:00:00Z" }, ada)).toContain("unarchive");
 });
 
 test("others than owner and administrators may fork, viewers nothing", () => {
-  expect(offered(base, { role: "member", username: "bob" })).toEqual(["fork"]);
+  expect(offered(base, { role: "member", username: "bob" })).toEqual(["fork", "session"]);
   expect(offered(base, { role: "admin", username: "eve" })).toContain("stop");
   expect(offered(base, { role: "viewer", username: "ada" })).toEqual([]);
   expect(offered(base, undefined)).toEqual([]);

@@ -5,7 +5,7 @@ import type { SearchMethod } from "../../lib/catalog";
 import { isTerminal } from "../../lib/states";
 
 export type Operation =
-  "pause" | "resume" | "stop" | "kill" | "close" | "continue" | "fork" | "archive" | "unarchive" | "delete";
+  "pause" | "resume" | "stop" | "kill" | "close" | "continue" | "fork" | "session" | "archive" | "unarchive" | "delete";
 
 type Facts = Pick<
   Experiment,
@@ -25,7 +25,7 @@ export function offered(data: Facts, user: Pick<Me, "role" | "username"> | undef
   const isOver = isTerminal(data.state);
   const archive = data.archived_at ? "unarchive" : "archive";
   if (data.unmanaged !== null) return !isMine ? [] : isOver ? [archive, "delete"] : ["close"];
-  const fork: Operation[] = user && user.role !== "viewer" ? ["fork"] : [];
+  const fork: Operation[] = user && user.role !== "viewer" ? ["fork", "session"] : [];
   if (!isMine) return fork;
   if (isOver) return ["continue", ...fork, archive, "delete"];
   const isEnding = data.desired === "stop" || data.desired === "kill";

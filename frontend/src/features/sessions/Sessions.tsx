@@ -1,37 +1,48 @@
 import { Button } from "@mantine/core";
+import { IconTerminal2 } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import { useLiveQueries } from "../../api/liveHooks";
-import { type InteractiveSession, interactiveSessions } from "../../api/queries";
-import { Code, Empty, PageHead } from "../../components/basics";
+import { experiment, type InteractiveSession, interactiveSessions, me } from "../../api/queries";
+import { Code, Empty, Notice, PageHead } from "../../components/basics";
 import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
-import { QueryView } from "../../components/QueryView";
+import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import { actions, type Column, column, DataTable, lead } from "../../components/tables/DataTable";
 import { Reason } from "../../components/text/Message";
 import { Until } from "../../components/Time";
 import * as format from "../../lib/format";
-
-/** Names that are the same in every language. */
-const KINDS: Partial<Record<string, string>> = { ssh: "SSH", jupyter: "Jupyter", code: "VS Code" };
+import { isTerminal } from "../../lib/states";
+import { KIND_NAMES } from "./sessionDocument";
+import { StartSession } from "./StartSession";
 
 /** Sessions that have not ended: where they run, how they are entered and by whom, and when they end. */
 export function Sessions() {
   const { t } = useTranslation();
   const query = useQuery(interactiveSessions);
   useLiveQueries("experiments", interactiveSessions.queryKey);
+  const navigate = useNavigate({ from: "/sessions" });
+  const { from } = useSearch({ from: "/app/sessions" });
+  const source = useQuery({ ...experiment(from ?? 0), enabled: from !== undefined });
+  const mayStart = useQuery(me).data?.role !== "viewer";
+  const [isNew, setIsNew] = useState(false);
+  const [started, setStarted] = useState<number | null>(null);
   const [asked, setAsked] = useState<InteractiveSession | null>(null);
+  const close = (): void => {
+    setIsNew(false);
+    if (from !== undefined) void navigate({ search: {}, replace: true });
+  };
   const columns: Column<InteractiveSession>[] = [
     lead("name", t("interactive.name"), (one) => (
       <Link to="/experiments/$experimentId" params={{ experimentId: String(one.experiment_id) }}>
         {one.name} <span className="dim">#{one.experiment_id}</span>
       </Link>
     )),
-    column("kind", t("interactive.kind"), (one) => KINDS[one.kind] ?? t("interactive.shell")),
+    column("kind", t("interactive.kind"), (one) => KIND_NAMES[one.kind] ?? t("interactive.shell")),
     column("state", t("interactive.state"), (one) => (
       <span>
         <StateBadge state={one.state} />{" "}
@@ -58,7 +69,24 @@ export function Sessions() {
   ];
   return (
     <>
-      <PageHead guide="guides/sessions" title={t("nav.sessions")} sub={t("interactive.hint")} />
+      <PageHead
+        guide="guides/sessions"
+        title={t("nav.sessions")}
+        sub={t("interactive.hint")}
+        actions={
+          mayStart ? (
+            <Button
+              leftSection={<IconTerminal2 size={15} aria-hidden />}
+              onClick={() => setIsNew(true)}
+              data-testid="start-session"
+            >
+              {t("interactive.start")}
+            </Button>
+          ) : null
+        }
+      />
+      {source.error ? <ErrorNotice error={source.error} onRetry={source.refetch} /> : null}
+      {started === null ? null : <Started id={started} sessions={query.data ?? []} />}
       <QueryView query={query}>
         {(rows) =>
           rows.length === 0 ? (
@@ -76,6 +104,16 @@ export function Sessions() {
           )
         }
       </QueryView>
+      {mayStart && (isNew || source.data) ? (
+        <StartSession
+          source={source.data}
+          onStart={(id) => {
+            setStarted(id);
+            close();
+          }}
+          onClose={close}
+        />
+      ) : null}
       {asked === null ? null : (
         <ConfirmAction
           title={t("interactive.stopTitle", { name: asked.name })}
@@ -93,6 +131,50 @@ export function Sessions() {
         </ConfirmAction>
       )}
     </>
+  );
+}
+
+/** What became of the session that was started here, and how it is entered. */
+function Started({ id, sessions }: { id: number; sessions: readonly InteractiveSession[] }) {
+  const { t } = useTranslation();
+  const listed = sessions.find((one) => one.experiment_id === id);
+  const about = useQuery(experiment(id)).data;
+  useLiveQueries(`experiment:${id}`, ["experiment", id]);
+  const state = listed?.state ?? about?.state;
+  if (state === undefined) return null;
+  const isRunning = listed?.state === "RUNNING";
+  const hasEnded = isTerminal(state);
+  return (
+    <Notice
+      tone={isRunning ? "ok" : hasEnded ? "warn" : "run"}
+      title={
+        <>
+          <Link to="/experiments/$experimentId" params={{ experimentId: String(id) }}>
+            {t("interactive.started", { name: listed?.name ?? about?.name ?? "", id })}
+          </Link>{" "}
+          <StateBadge state={state} />
+        </>
+      }
+    >
+      <div data-testid="session-started" data-state={state}>
+        {isRunning ? (
+          <>
+            {t("interactive.enterBy")}
+            <Code text={`muster session open ${id}`} />
+            {listed.kind === "ssh" ? (
+              <>
+                {t("interactive.enterBySsh")}
+                <Code text={`muster ssh-config && ssh muster-${id}`} />
+              </>
+            ) : null}
+          </>
+        ) : hasEnded ? (
+          t("interactive.ended")
+        ) : (
+          t("interactive.waiting")
+        )}
+      </div>
+    </Notice>
   );
 }
 
