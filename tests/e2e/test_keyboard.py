@@ -1,4 +1,4 @@
-"""Keys that work anywhere, a list that is narrowed by label, and a whole visit without a mouse."""
+"""Keys that work anywhere, a list that is narrowed by label, and a document that is typed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sys
 from itertools import pairwise
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from support.stack import Stack, scripted, wait_for
+from support.stack import Stack, scripted
 
 pytestmark = pytest.mark.browser
 
@@ -126,132 +126,4 @@ def test_a_sign_in_link_pasted_into_an_open_tab_is_followed(
     expect(page.get_by_test_id("sign-in-form")).to_be_visible()
     page.goto(f"{stack.url}/sign-in#once={token}")
     expect(page.get_by_test_id("user-menu").first).to_be_visible()
-    context.close()
-
-
-HIDDEN_FOCUS = """() => {
-  let at = document.activeElement;
-  while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
-  if (!at || at === document.body) return "nothing has the focus";
-  if (at.matches("main, [role=dialog]")) return "";
-  const what = `${at.tagName} ${at.getAttribute("aria-label") ?? at.textContent.trim().slice(0, 40)}`;
-  const { top, bottom, left, right } = at.getBoundingClientRect();
-  if (bottom < 0 || top > innerHeight || right < 0 || left > innerWidth) return `out of sight: ${what}`;
-  // A field shows the place of its cursor; a segment is drawn by the label after its input.
-  if (at.matches("input:not([type=checkbox], [type=radio]), textarea, [contenteditable=true]")) return "";
-  const isRinged = [at, at.nextElementSibling].some((one) => {
-    const { outlineStyle, outlineWidth, boxShadow } = one ? getComputedStyle(one) : {};
-    return (outlineStyle !== "none" && parseFloat(outlineWidth) > 0) || (boxShadow ?? "none") !== "none";
-  });
-  return isRinged ? "" : `no ring around: ${what}`;
-}"""
-"""What is wrong with where the keyboard is; empty if somebody sees it."""
-MAX_TABS = 80
-
-
-def press(page: Page, *keys: str) -> None:
-    """Press keys one after the other. After each, a person sees where the focus is."""
-    for key in keys:
-        page.keyboard.press(key)
-        # A page that is left hands the focus on when the code of the next one has come, and a dialog
-        # that closes after a moment.
-        wait_for("the focus is to be seen", lambda: page.evaluate(HIDDEN_FOCUS) == "", 20)
-
-
-def walk_to(page: Page, target: Locator, key: str = "Tab") -> None:
-    """Press Tab until the target has the focus; every stop on the way must be visible, too."""
-    expect(target).to_be_visible()
-    for _ in range(MAX_TABS):
-        press(page, key)
-        if target.evaluate("(element) => element === element.getRootNode().activeElement"):
-            return
-    pytest.fail(f"not within {MAX_TABS} presses of {key}: {target}")
-
-
-def open_by_palette(page: Page, name: str) -> None:
-    page.keyboard.press("Control+K")
-    # Before the field has the focus, keys go nowhere, and the newest experiments are listed anyway.
-    search = page.get_by_role("dialog").get_by_role("textbox")
-    expect(search).to_be_focused()
-    page.keyboard.type(name)
-    expect(search).to_have_value(name)
-    expect(page.get_by_role("dialog").get_by_text(name).first).to_be_visible()
-    page.keyboard.press("Enter")
-
-
-def test_sign_in_submit_find_compare_and_stop_without_a_mouse(
-    signed_in: BrowserContext, browser: Browser, stack: Stack, password: str
-) -> None:
-    with stack.client() as client:
-        for kind in ("first", "second"):
-            document = scripted(f"walked-{kind}", [{"train": {"step_s": 0.01}}])
-            client.wait(client.post("/experiments", {"document": document})["id"], timeout_s=100)
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US")
-    context.set_default_timeout(20_000)
-    page = context.new_page()
-    page.goto(f"{stack.url}/sign-in")
-    expect(page.get_by_test_id("sign-in-form").locator("input[name=username]")).to_be_focused()
-    page.keyboard.type("ada")
-    press(page, "Tab")
-    page.keyboard.type(password)
-    press(page, "Enter")
-    expect(page.get_by_test_id("user-menu").first).to_be_visible()
-    expect(page.get_by_test_id("keyboard-ready")).to_have_count(1)
-
-    # Submit the example that the page opens with.
-    walk_to(page, page.get_by_test_id("nav-submit"))
-    press(page, "Enter")
-    expect(page).to_have_url(re.compile("/submit"))
-    # The planner may be busy with others.
-    expect(page.get_by_test_id("preview")).to_have_attribute("data-valid", "true", timeout=60_000)
-    walk_to(page, page.get_by_test_id("submit"))
-    press(page, "Enter")
-    expect(page).to_have_url(re.compile(r"/trials/\d+"))
-    submitted = page.url
-
-    # Compare two runs: tick their rows, and look at the values of a chart.
-    page.keyboard.press("g")  # the second key counts for little more than a second
-    press(page, "e")
-    expect(page).to_have_url(re.compile("/experiments"))
-    # Its code comes after the address; until then there is nothing to go to.
-    field = page.get_by_test_id("experiment-filter")
-    expect(field).to_be_visible()
-    press(page, "/")
-    expect(field).to_be_focused()
-    page.keyboard.type("walked-")
-    table = page.get_by_test_id("experiments")
-    expect(table).to_have_attribute("data-rows", "2")
-    walk_to(page, table.locator("tr[data-index='0']"))
-    first, second = (table.locator(f"tr[data-index='{index}']") for index in range(2))
-    press(page, "x")
-    expect(first).to_have_attribute("data-selected", "true")
-    press(page, "j", "x")  # the second is for the next row, though the focus is on its way
-    expect(second).to_have_attribute("data-selected", "true")
-    walk_to(page, page.get_by_test_id("bulk-bar").get_by_test_id("compare"), "Shift+Tab")
-    press(page, "Enter")
-    expect(page).to_have_url(re.compile("/compare"))
-    chart = page.get_by_test_id("chart-train/loss")
-    expect(chart).to_have_attribute("data-num-series", "2")
-    expect(chart).to_have_accessible_name(
-        re.compile(r"train/loss: \d+ points, from .+ at step \d+")
-    )
-    walk_to(page, chart)
-    press(page, "ArrowLeft", "ArrowLeft", "d")
-    values = chart.get_by_role("table")
-    expect(values.get_by_role("caption")).to_contain_text("walked-first")
-    expect(values.get_by_role("columnheader", name="walked-second")).to_be_visible()
-
-    # Find the run again, and stop it.
-    open_by_palette(page, "digits-ddp")
-    expect(page).to_have_url(submitted)
-    stop = page.get_by_test_id("stop")
-    expect(stop).to_be_enabled()
-    walk_to(page, stop)
-    press(page, "Enter")
-    dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
-    press(page, "Tab")
-    press(page, "Enter")
-    expect(dialog).to_have_count(0)
-    expect(page.get_by_text("Canceled").first).to_be_visible(timeout=60_000)
     context.close()

@@ -26,6 +26,8 @@ const theme = createTheme({
     ModalHeader: { defaultProps: { role: "presentation" } },
     Drawer: { defaultProps: { lockScroll: false } },
     Tooltip: { defaultProps: { openDelay: 250, fz: "xs" } },
+    // By keys, one goes on where one was.
+    Popover: { defaultProps: { returnFocus: true } },
     Menu: { defaultProps: { transitionProps: { duration: 80 } } },
   },
 });

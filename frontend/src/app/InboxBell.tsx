@@ -21,7 +21,7 @@ export function InboxBell() {
   useLiveQueries(user ? `inbox:${user.id}` : null, ["inbox"]);
   const label = count > 0 ? t("nav.inboxUnread", { count }) : t("nav.inbox");
   return (
-    <Popover opened={opened} onChange={setOpened} position="bottom-end" shadow="md" trapFocus returnFocus>
+    <Popover opened={opened} onChange={setOpened} position="bottom-end" shadow="md" trapFocus>
       <Popover.Target>
         <Tooltip label={label} disabled={opened}>
           <ActionIcon

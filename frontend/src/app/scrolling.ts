@@ -24,6 +24,9 @@ export function beginAtTop(router: RegisteredRouter): void {
   });
   router.subscribe("onRendered", ({ toLocation, fromLocation, pathChanged }) => {
     if (!isNew || !pathChanged || !fromLocation || toLocation.hash || toLocation.state.scrollKey) return;
-    document.getElementById("main")?.scrollTo({ top: 0 });
+    const main = document.getElementById("main");
+    main?.scrollTo({ top: 0 });
+    // Keys that went nowhere in particular go on in what is new.
+    if (document.activeElement === document.body) main?.focus({ preventScroll: true });
   });
 }

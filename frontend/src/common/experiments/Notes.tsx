@@ -18,11 +18,14 @@ export function NotesField({
   onChange,
   label,
   labelShown = false,
+  autoFocus = false,
 }: {
   value: string;
   onChange: (text: string) => void;
   label: string;
   labelShown?: boolean;
+  /** Whether it gets the focus where no dialog gives it. */
+  autoFocus?: boolean;
 }) {
   const { t } = useTranslation();
   return (
@@ -36,7 +39,7 @@ export function NotesField({
         maxRows={16}
         value={value}
         onChange={(event) => onChange(event.currentTarget.value)}
-        data-autofocus
+        autoFocus={autoFocus}
       />
       {value.trim() ? (
         <section className={css["preview"]} aria-label={t("notes.preview")} tabIndex={0} data-testid="notes-preview">
@@ -82,7 +85,7 @@ export function Notes({ experiment: data }: { experiment: ExperimentDetail }) {
         )
       ) : (
         <>
-          <NotesField label={t("experiment.notes")} value={draft} onChange={setDraft} />
+          <NotesField label={t("experiment.notes")} value={draft} onChange={setDraft} autoFocus />
           {save.error ? <ErrorNotice error={save.error} /> : null}
           <div className={`${layout["buttons"]} ${layout["aboveM"]}`}>
             <Button loading={save.isPending} onClick={() => save.mutate(draft)}>

@@ -49,6 +49,7 @@ export function Settings({
             leftSection={<IconSearch size={14} />}
             value={find}
             onChange={(event) => setFind(event.currentTarget.value)}
+            data-filter
             data-testid="settings-find"
           />
         ) : null}

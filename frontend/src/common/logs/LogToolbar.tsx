@@ -251,6 +251,7 @@ function SearchBox({ search, set }: Pick<Props, "search" | "set">) {
       value={text}
       onChange={(e) => setText(e.currentTarget.value)}
       w={280}
+      data-filter
       data-testid="log-filter"
     />
   );

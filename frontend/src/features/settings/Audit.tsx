@@ -38,6 +38,7 @@ export function Audit() {
         value={text}
         onChange={(event) => setText(event.currentTarget.value)}
         maw={320}
+        data-filter
         data-testid="audit-find"
       />
       <PagedList

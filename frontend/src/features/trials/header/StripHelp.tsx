@@ -9,7 +9,7 @@ export function StripHelp({ items }: { items: { label: string; title: string }[]
   const { t } = useTranslation();
   if (items.length === 0) return null;
   return (
-    <Popover position="bottom-end" width={340} shadow="md" trapFocus returnFocus>
+    <Popover position="bottom-end" width={340} shadow="md" trapFocus>
       <Popover.Target>
         <ActionIcon
           size="sm"
