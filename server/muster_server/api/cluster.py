@@ -42,12 +42,12 @@ ProjectFilter = Annotated[str | None, Query(max_length=128)]
 
 
 @router.get("/cluster")
-def get_cluster(database: Db) -> ClusterOut:
+def get_cluster(database: Db, me: Me) -> ClusterOut:
     """Return a summary of the cluster."""
     with database.read() as session:
         now = clock.now()
         warnings = views.running_warnings(session, now)
-        return management.get_cluster(session, warnings=warnings, now=now)
+        return management.get_cluster(session, me, warnings=warnings, now=now)
 
 
 @router.get("/cluster/utilization")
@@ -61,17 +61,17 @@ def get_cluster_utilization(
 
 
 @router.get("/nodes")
-def list_nodes(database: Db, cursor: Cursor = None, limit: Limit = 100) -> Page[NodeOut]:
+def list_nodes(database: Db, me: Me, cursor: Cursor = None, limit: Limit = 100) -> Page[NodeOut]:
     """List all nodes with their slots, by name."""
     with database.read() as session:
-        return management.list_nodes(session, cursor=cursor, limit=limit, now=clock.now())
+        return management.list_nodes(session, me, cursor=cursor, limit=limit, now=clock.now())
 
 
 @router.get("/nodes/{node_id}")
-def get_node(database: Db, node_id: str) -> NodeOut:
+def get_node(database: Db, me: Me, node_id: str) -> NodeOut:
     """Return a node, by its id or its name."""
     with database.read() as session:
-        return management.get_node(session, node_id, now=clock.now())
+        return management.get_node(session, node_id, me, now=clock.now())
 
 
 @router.patch("/nodes/{node_id}")

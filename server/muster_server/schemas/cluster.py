@@ -94,10 +94,11 @@ class NodeOut(Output):
     num_slots: int
     num_slots_used: int
     num_slots_free: int
-    """Number of slots that a trial can take now; 0 while the node takes no work (`unavailable`)."""
+    """Number of slots that a trial of yours can take now; 0 while the node takes none (`unavailable`)."""
     unavailable: str | None
     """Why nothing is placed on the node now: its state in lower case, `cordoned`, `draining`,
-    `maintenance` (a maintenance window is active there), `quarantined` or `unhealthy` (a problem that blocks); null while it takes work."""
+    `maintenance` (a maintenance window is active there), `quarantined`, `unhealthy` (a problem that blocks) or
+    `reserved` (for others than you, now); null while it takes work."""
     slots: list[SlotOut]
     usage: dict[str, Any] | None
     """Usage reported with the last heartbeat."""
@@ -192,6 +193,9 @@ class PoolSlotsOut(Output):
     """Number of such slots on ONLINE nodes."""
     num_slots_used: int
     """Number of them that are in use."""
+    num_slots_free: int
+    """Number of slots that a trial of yours can take now; without those of nodes that take no work, or are
+    reserved for others."""
 
 
 class PoolUtilizationOut(Output):
@@ -226,7 +230,7 @@ class ClusterOut(Output):
     """Number of slots on ONLINE nodes."""
     num_slots_used: int
     num_slots_free: int
-    """Number of slots that a trial can take now; without those of nodes that take no work."""
+    """Sum of the free slots of the pools."""
     num_experiments_running: int
     num_trials_running: int
     num_trials_queued: int

@@ -132,9 +132,27 @@ def test_the_slots_of_the_cluster_are_the_sum_of_its_pools(database, viewer_clie
             slot.allocation_id = f"a{slot.node_id}"
     reply = viewer_client.get("/api/v1/cluster").json()
     assert reply["pools"] == [
-        {"pool": "big", "slot_type": "cpu", "num_slots": 4, "num_slots_used": 0},
-        {"pool": "default", "slot_type": "cpu", "num_slots": 3, "num_slots_used": 3},
-        {"pool": "gone", "slot_type": "cpu", "num_slots": 0, "num_slots_used": 0},
+        {
+            "pool": "big",
+            "slot_type": "cpu",
+            "num_slots": 4,
+            "num_slots_used": 0,
+            "num_slots_free": 4,
+        },
+        {
+            "pool": "default",
+            "slot_type": "cpu",
+            "num_slots": 3,
+            "num_slots_used": 3,
+            "num_slots_free": 0,
+        },
+        {
+            "pool": "gone",
+            "slot_type": "cpu",
+            "num_slots": 0,
+            "num_slots_used": 0,
+            "num_slots_free": 0,
+        },
     ]
     assert (reply["num_slots"], reply["num_slots_used"]) == (7, 3)
 

@@ -215,6 +215,54 @@ def test_a_preview_knows_who_asks(nodes, project, admin_client, member_client):
     assert "1 on 1 node reserved (reservation " in theirs["fit_reason"]
 
 
+def test_reserved_slots_are_free_only_for_who_may_use_them(
+    nodes, project, admin_client, member_client, muster
+):
+    def free(client):
+        listed = {n["name"]: n for n in client.get("/api/v1/nodes").json()["items"]}
+        node = listed["cpu-1"]
+        assert client.get("/api/v1/nodes/cpu-1").json()["unavailable"] == node["unavailable"]
+        pools = {p["pool"]: p for p in client.get("/api/v1/cluster").json()["pools"]}
+        total = client.get("/api/v1/cluster").json()["num_slots_free"]
+        assert total == sum(pool["num_slots_free"] for pool in pools.values())
+        return node["num_slots_free"], node["unavailable"], pools["cpu"]["num_slots_free"], total
+
+    everything = (1, None, 1, 7)
+    planned = create(admin_client, nodes=["cpu-1"], starts_at="2h").json()["id"]
+    assert free(member_client) == everything, "it has not begun"
+    admin_client.post(f"{API}/{planned}:cancel")
+    active = create(admin_client, nodes=["cpu-1"], project=None, user="member").json()["id"]
+    assert free(member_client) == everything
+    assert free(admin_client) == (0, "reserved", 0, 6)
+    admin_client.post(f"{API}/{active}:cancel")
+    create(admin_client, nodes=["cpu-1"])
+    assert free(member_client) == (0, "reserved", 0, 6), "vision has no members"
+    assert free(admin_client) == everything
+    (row,) = [
+        r for r in json.loads(muster("node", "list", "--json").stdout) if r["name"] == "cpu-1"
+    ]
+    assert row["num_slots_free"] == 0
+
+
+def test_a_search_counts_on_no_slots_that_are_reserved_for_others(
+    nodes, project, admin_client, member_client
+):
+    create(admin_client, nodes=["gpu-1", "gpu-2"], project=None, user="member")
+    document = (
+        "name: a\nentrypoint: train.py\ncode: {installed: /srv}\nresources: {pool: gpu}\n"
+        "hyperparameters: {lr: {uniform: [0, 1]}}\n"
+        "search: {method: random, metric: loss, goal: min, trials: 50}\n"
+    )
+
+    def concurrent(client):
+        preview = client.post("/api/v1/experiments:preview", json={"document": document}).json()
+        assert preview["valid"], preview["errors"]
+        return preview["concurrent"]
+
+    assert concurrent(member_client) == 6
+    assert concurrent(admin_client) == 2
+
+
 def test_commands_create_list_show_and_cancel(nodes, project, muster):
     done = muster(
         "reservation", "create", "--node", "gpu-1", "--node", "gpu-2", "--for", "project:vision",

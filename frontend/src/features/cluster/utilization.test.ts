@@ -54,7 +54,7 @@ test("the mean is over what is known", () => {
 
 test("the slots in use now are those of the cluster, not of a history asked for earlier", () => {
   const lane = { pool: "default", slot_type: "cpu", held: [0, 0] };
-  const now = { pool: "default", slot_type: "cpu", num_slots: 4, num_slots_used: 2 };
+  const now = { pool: "default", slot_type: "cpu", num_slots: 4, num_slots_used: 2, num_slots_free: 2 };
   expect(slotsOf([{ ...now, pool: "big" }, now], lane)).toBe(now);
   expect(slotsOf([], lane).num_slots).toBe(0);
 });

@@ -66,5 +66,5 @@ export function meanShare(held: readonly (number | null)[], numSlots: number): n
 /** The slots of a pool and type now; none of one that the cluster does not have (any more). */
 export function slotsOf(pools: readonly PoolSlots[], { pool, slot_type }: PoolUtilization): PoolSlots {
   const found = pools.find((one) => one.pool === pool && one.slot_type === slot_type);
-  return found ?? { pool, slot_type, num_slots: 0, num_slots_used: 0 };
+  return found ?? { pool, slot_type, num_slots: 0, num_slots_used: 0, num_slots_free: 0 };
 }

@@ -91,7 +91,7 @@ export function StartSession({
           label: t("interactive.free", {
             pool: one.pool,
             kind: one.slot_type,
-            free: one.num_slots - one.num_slots_used,
+            free: one.num_slots_free,
             count: one.num_slots,
           }),
         }))}

@@ -10,6 +10,7 @@ export const cluster = {
       maintenance: "in maintenance",
       quarantined: "quarantined",
       unhealthy: "unhealthy",
+      reserved: "reserved for others",
     },
     where: "{{node}}, slot {{index}} ({{name}})",
     held: "{{name}}, trial {{trial}}, rank {{rank}}",

@@ -12,6 +12,7 @@ export const cluster: Same<typeof english> = {
       maintenance: "维护中",
       quarantined: "已隔离",
       unhealthy: "不健康",
+      reserved: "已为他人预留",
     },
     where: "{{node}}，槽位 {{index}}（{{name}}）",
     held: "{{name}}，试验 {{trial}}，rank {{rank}}",

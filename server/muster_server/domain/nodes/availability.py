@@ -11,19 +11,27 @@ ForeignProcesses = Literal["wait", "ignore"]
 """What a pool does about devices that somebody uses outside Muster."""
 MAINTENANCE = "maintenance"
 """Why a node in an active maintenance window takes no work."""
+RESERVED = "reserved"
+"""Why a node takes no work of those for whom it is not reserved now."""
 USED = "used"
 """Kind of the problem of such a device."""
 
 
 def why_unavailable(
-    *, state: str, scheduling: str, health: str, is_blocked: bool, in_maintenance: bool
+    *,
+    state: str,
+    scheduling: str,
+    health: str,
+    is_blocked: bool,
+    in_maintenance: bool,
+    is_reserved: bool = False,
 ) -> str | None:
     """Return why nothing is placed on a node now, in a word; None when it takes work.
 
-    The word is its state in lower case, `cordoned`, `draining`, `maintenance`, `quarantined` or
-    `unhealthy`.
+    The word is its state in lower case, `cordoned`, `draining`, `maintenance`, `quarantined`,
+    `unhealthy` or `reserved`.
     is_blocked: a problem keeps new work away (`is_blocked_by`). in_maintenance: a window is active
-    there (`domain.nodes.maintenance`).
+    there (`domain.nodes.maintenance`). is_reserved: a reservation keeps it for others now.
     """
     if state != NodeState.ONLINE:
         return state.lower()
@@ -33,7 +41,9 @@ def why_unavailable(
         return MAINTENANCE
     if health == "quarantined":
         return health
-    return "unhealthy" if is_blocked else None
+    if is_blocked:
+        return "unhealthy"
+    return RESERVED if is_reserved else None
 
 
 def is_blocked_by(problems: Iterable[Mapping[str, Any]]) -> bool:

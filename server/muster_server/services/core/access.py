@@ -133,6 +133,14 @@ def may(session: Session, action: Action, project_id: int, user_id: int) -> bool
     return _refusal(session, project, action, user_id=user_id, role=None) is None
 
 
+def may_submit(session: Session, project_id: int, principal: Principal) -> bool:
+    """Return whether a caller may submit to a project now."""
+    query = select(ProjectRow).where(ProjectRow.id == project_id)
+    project = session.scalars(query, execution_options=SEES_ALL).one()
+    role, user_id = principal.role, principal.user_id
+    return _refusal(session, project, "submit", user_id=user_id, role=role) is None
+
+
 def _refusal(
     session: Session, project: ProjectRow, action: Action, *, user_id: int | None, role: str | None
 ) -> Refusal | None:

@@ -12,6 +12,9 @@ from muster_server.db.models import MaintenanceWindowRow, NodeReservationRow, Pr
 from muster_server.db.sight import SEES_ALL
 from muster_server.domain.nodes.maintenance import Schedule, Window
 from muster_server.domain.nodes.reservations import NodeReservation
+from muster_server.security.principal import Principal
+
+from . import access
 
 _OPEN_WINDOWS = (
     select(MaintenanceWindowRow)
@@ -64,6 +67,23 @@ def load_reservation(session: Session, row: NodeReservationRow) -> NodeReservati
 def load_reservations(session: Session, *, now: dt.datetime) -> list[NodeReservation]:
     """Return the active and planned reservations at `now`, the first to start first."""
     return [one for _, one in open_reservations(session) if one.ends_at > now]
+
+
+def closed_to(session: Session, principal: Principal, *, now: dt.datetime) -> frozenset[str]:
+    """Return the names of the nodes that are reserved now for others than the caller: for another user, or a
+    project to which the caller may not submit."""
+    return frozenset(
+        node
+        for one in load_reservations(session, now=now)
+        if one.is_active(now) and not _may_use(session, one, principal)
+        for node in one.nodes
+    )
+
+
+def _may_use(session: Session, one: NodeReservation, principal: Principal) -> bool:
+    if one.project_id is None:
+        return one.user_id == principal.user_id
+    return access.may_submit(session, one.project_id, principal)
 
 
 def numbers_for(

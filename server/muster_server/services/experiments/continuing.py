@@ -113,7 +113,9 @@ def continue_experiment(
     experiment.overrides = [*experiment.overrides, *overrides]
     searcher, nos = _plan(session, experiment, body, trials, is_longer=is_longer)
     _require_time(session, config, [t for t in trials if t.no in nos], now=caller.now)
-    experiment.search_room = concurrency.room_now(session, config, experiment.id)
+    experiment.search_room = concurrency.room_now(
+        session, config, experiment.id, user_id=experiment.owner_id, now=caller.now
+    )
     searcher.room = experiment.search_room or 0
     actions = searcher.reopen(search_spec(config), nos)
     before = experiment.state

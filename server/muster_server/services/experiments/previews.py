@@ -78,7 +78,7 @@ def preview_experiment(
             preempts=[],
         )
     spec = search_spec(config)
-    room = concurrency.room_now(session, config)
+    room = concurrency.room_now(session, config, user_id=user_id, now=now)
     searcher = Searcher(spec)
     searcher.room = room or 0
     # Counted with those that run, not with the one that waits for the next free slot.

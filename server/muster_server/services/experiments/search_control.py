@@ -65,7 +65,9 @@ def set_limits(session: Session, experiment_id: int, body: SearchLimitsIn, calle
     if body.concurrent is not None:
         search = replace(search, concurrent=None if body.concurrent == "auto" else body.concurrent)
         config = replace(config, search=search)
-        experiment.search_room = concurrency.room_now(session, config, experiment_id)
+        experiment.search_room = concurrency.room_now(
+            session, config, experiment_id, user_id=experiment.owner_id, now=caller.now
+        )
     experiment.config = replace(config, search=search)
     if follows:
         _tell(session, experiment, Roomed(room=experiment.search_room or 0), caller)

@@ -261,7 +261,7 @@ def _insert(
     now: dt.datetime,
 ) -> ExperimentRow:
     searcher = Searcher(search_spec(config))
-    room = concurrency.room_now(session, config)
+    room = concurrency.room_now(session, config, user_id=user_id, now=now)
     events: list[Event] = [Started()]
     if room is not None:
         events.insert(0, Roomed(room=room, key="room"))

@@ -199,12 +199,16 @@ def _by(
 
 
 def count_slots(
-    session: Session, schedule: Schedule, *, now: dt.datetime | None
+    session: Session,
+    schedule: Schedule,
+    *,
+    now: dt.datetime | None,
+    closed: Collection[str] = (),
 ) -> Counter[tuple[str, str, SlotUse]]:
     """Return the number of slots by (pool, slot type, use); every use of every pool and type that
-    has slots. `now`: see `state_at`."""
+    has slots. `now` and `closed`: see `unavailable_because`."""
     nodes = {
-        node.id: (node.pool, unavailable_because(node, schedule, now=now))
+        node.id: (node.pool, unavailable_because(node, schedule, now=now, closed=closed))
         for node in session.execute(
             select(
                 NodeRow.id,
@@ -257,9 +261,11 @@ def joined_at(session: Session, node_ids: Collection[str] | None = None) -> dict
     }
 
 
-def count_pools(session: Session) -> list[PoolSlotsOut]:
-    """Return the slots of each pool and type on ONLINE nodes, and how many are in use; pools whose
-    nodes are all away have none."""
+def count_pools(
+    session: Session, uses: Mapping[tuple[str, str, SlotUse], int]
+) -> list[PoolSlotsOut]:
+    """Return the slots of each pool and type on ONLINE nodes, how many are in use, and how many are free as
+    `count_slots` has it; pools whose nodes are all away have none."""
     is_online = NodeRow.state == NodeState.ONLINE
     rows = session.execute(
         select(
@@ -273,7 +279,13 @@ def count_pools(session: Session) -> list[PoolSlotsOut]:
         .order_by(NodeRow.pool, NodeSlotRow.slot_type)
     )
     return [
-        PoolSlotsOut(pool=pool, slot_type=kind, num_slots=num, num_slots_used=num_used)
+        PoolSlotsOut(
+            pool=pool,
+            slot_type=kind,
+            num_slots=num,
+            num_slots_used=num_used,
+            num_slots_free=uses.get((pool, kind, "free"), 0),
+        )
         for pool, kind, num, num_used in rows
     ]
 
@@ -288,13 +300,19 @@ def state_at(node: Any, now: dt.datetime | None) -> NodeState:
     return NodeState.SUSPECT
 
 
-def unavailable_because(node: Any, schedule: Schedule, *, now: dt.datetime | None) -> str | None:
+def unavailable_because(
+    node: Any, schedule: Schedule, *, now: dt.datetime | None, closed: Collection[str] = ()
+) -> str | None:
     """Return why nothing is placed on a node now, from its row and the maintenance windows; None when
-    it takes work. `now`: see `state_at`."""
+    it takes work.
+
+    now: see `state_at`. closed: names of the nodes that are reserved for others than who asks.
+    """
     return why_unavailable(
         state=state_at(node, now),
         scheduling=node.scheduling,
         health=node.health,
         is_blocked=is_blocked_by(node.problems),
         in_maintenance=schedule.of_node(node=node.name, pool=node.pool).active is not None,
+        is_reserved=node.name in closed,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
@@ -41,12 +41,13 @@ from muster_server.schemas.cluster import (
     RunningWarningOut,
     SlotOut,
 )
+from muster_server.security.principal import Principal
 
 from ..core import audit, liveness
 from ..core.event_views import list_events
 from ..core.events import add_event
 from ..core.paging import read_page
-from ..core.periods import load_schedule
+from ..core.periods import closed_to, load_schedule
 from ..runtime.progress import list_stuck
 from ..scheduling.unsatisfiable import find_impossible
 from . import health
@@ -67,7 +68,11 @@ becomes LOST."""
 
 
 def get_cluster(
-    session: Session, *, warnings: tuple[list[RunningWarningOut], int], now: dt.datetime
+    session: Session,
+    principal: Principal,
+    *,
+    warnings: tuple[list[RunningWarningOut], int],
+    now: dt.datetime,
 ) -> ClusterOut:
     """Return the cluster in a handful of numbers.
 
@@ -80,7 +85,13 @@ def get_cluster(
         num_silent = session.scalar(select(func.count()).select_from(NodeRow).where(is_silent)) or 0
         nodes[NodeState.ONLINE] = nodes.get(NodeState.ONLINE, 0) - num_silent
         nodes[NodeState.SUSPECT] = nodes.get(NodeState.SUSPECT, 0) + num_silent
-    pools = count_pools(session)
+    uses = count_slots(
+        session,
+        load_schedule(session, now=now),
+        now=None if is_led else now,
+        closed=closed_to(session, principal, now=now),
+    )
+    pools = count_pools(session, uses)
     trials = dict(
         session.execute(
             select(TrialRow.state, func.count())
@@ -116,13 +127,7 @@ def get_cluster(
         pools=pools,
         num_slots=sum(pool.num_slots for pool in pools),
         num_slots_used=sum(pool.num_slots_used for pool in pools),
-        num_slots_free=sum(
-            num
-            for (_, _, use), num in count_slots(
-                session, load_schedule(session, now=now), now=None if is_led else now
-            ).items()
-            if use == "free"
-        ),
+        num_slots_free=sum(num for (*_, use), num in uses.items() if use == "free"),
         num_experiments_running=session.scalar(
             select(func.count())
             .select_from(ExperimentRow)
@@ -148,23 +153,28 @@ def get_cluster(
 
 
 def list_nodes(
-    session: Session, *, cursor: str | None, limit: int, now: dt.datetime
+    session: Session, principal: Principal, *, cursor: str | None, limit: int, now: dt.datetime
 ) -> Page[NodeOut]:
-    """Return the nodes by name. `now`: see `get_node`."""
+    """Return the nodes by name, as the caller may use them. `now`: see `get_node`."""
     rows, following = read_page(session, select(NodeRow), NodeRow.name, cursor=cursor, limit=limit)
     slots = _load_slots(session, [row.id for row in rows])
     is_led = liveness.is_led(session, now=now)
     joined = joined_at(session, [row.id for row in rows])
     schedule = load_schedule(session, now=now)
+    closed = closed_to(session, principal, now=now)
+    at = None if is_led else now
     items = [
-        _node_out(row, slots[row.id], joined[row.id], schedule, now=None if is_led else now)
+        _node_out(row, slots[row.id], joined[row.id], schedule, now=at, closed=closed)
         for row in rows
     ]
     return Page(items=items, next=following)
 
 
-def get_node(session: Session, node_id: str, *, now: dt.datetime) -> NodeOut:
-    """Return a node by its ID or name. Raises NotFound.
+def get_node(
+    session: Session, node_id: str, principal: Principal | None = None, *, now: dt.datetime
+) -> NodeOut:
+    """Return a node by its ID or name, as the caller may use it; None: as whoever it is reserved for. Raises
+    NotFound.
 
     The state is the controller's. While no controller leads, the node's silence at `now` is judged
     by its lease.
@@ -174,7 +184,9 @@ def get_node(session: Session, node_id: str, *, now: dt.datetime) -> NodeOut:
     slots = _load_slots(session, [row.id])[row.id]
     joined = joined_at(session, [row.id])[row.id]
     schedule = load_schedule(session, now=now)
-    return _node_out(row, slots, joined, schedule, now=None if is_led else now)
+    closed = closed_to(session, principal, now=now) if principal else ()
+    at = None if is_led else now
+    return _node_out(row, slots, joined, schedule, now=at, closed=closed)
 
 
 def set_scheduling(
@@ -359,10 +371,11 @@ def _node_out(
     schedule: Schedule,
     *,
     now: dt.datetime | None,
+    closed: Collection[str],
 ) -> NodeOut:
     inventory = row.inventory
     state, reason = _state_of(row, now)
-    unavailable = unavailable_because(row, schedule, now=now)
+    unavailable = unavailable_because(row, schedule, now=now, closed=closed)
     num_used = sum(slot.allocation_id is not None for slot in slots)
     num_free = sum(slot.allocation_id is None and not slot.problem for slot in slots)
     return NodeOut.from_row(

@@ -23,6 +23,7 @@ from muster_server.db.models import (
     NodeRow,
     NodeSlotRow,
     PoolProviderRow,
+    ProjectRow,
     SearchEventRow,
     TrialRow,
 )
@@ -31,6 +32,7 @@ from muster_server.domain.scheduling.room import num_fitting
 from muster_server.domain.search import FOLLOWED_MAX, Roomed
 from muster_server.domain.states import TERMINAL_EXPERIMENT
 
+from ..core.periods import load_reservations
 from ..scheduling.rows import NODES, node_view
 from .events import append
 
@@ -46,7 +48,9 @@ Slots = Mapping[tuple[str, str], int]
 class Cluster:
     """The slots of all nodes as they are now: which are free, and which some searches hold."""
 
-    def __init__(self, session: Session, experiment_ids: Collection[int] = ()) -> None:
+    def __init__(
+        self, session: Session, experiment_ids: Collection[int] = (), *, now: dt.datetime
+    ) -> None:
         """Read the current slots of all nodes.
 
         experiment_ids: those of the searches to ask about that may hold slots.
@@ -58,15 +62,24 @@ class Cluster:
             (row.pool, row.slot_type): _Provider(row.slots, row.max_pilots, row.exclusive, row.num)
             for row in session.execute(_PROVIDERS)
         }
+        self._reserved = [r for r in load_reservations(session, now=now) if r.is_active(now)]
         if experiment_ids:
             held = _HELD.where(TrialRow.experiment_id.in_(experiment_ids))
             for row in session.execute(held):
                 self._held[row.experiment_id][row.node_id, row.slot_type] = row.num
 
-    def room(self, config: ExperimentConfig, experiment_id: int | None = None) -> int:
+    def room(
+        self,
+        config: ExperimentConfig,
+        experiment_id: int | None = None,
+        *,
+        user_id: int | None,
+        project_id: int | None,
+    ) -> int:
         """Return how many trials of a configuration fit, 0 to FOLLOWED_MAX.
 
         experiment_id: the search whose own trials' slots count as free; None if it has none yet.
+        user_id, project_id: whose trials they are: nodes that are reserved for others now hold none.
         """
         request = request_for(config)
         slots: Counter[str] = Counter()
@@ -75,7 +88,9 @@ class Cluster:
             for (node_id, slot_type), num in known.items():
                 if slot_type == request.slot_type:
                     slots[node_id] += num
-        nodes = list(self._nodes)
+        others = [r for r in self._reserved if not r.is_for(user_id=user_id, project_id=project_id)]
+        closed = {name for reservation in others for name in reservation.nodes}
+        nodes = [node for node in self._nodes if node.name not in closed]
         provider = self._providers.get((request.pool, request.slot_type))
         if provider is not None:
             for pilot in provider.pilots_to_come(request):
@@ -153,13 +168,20 @@ def follows(config: ExperimentConfig) -> bool:
 
 
 def room_now(
-    session: Session, config: ExperimentConfig, experiment_id: int | None = None
+    session: Session,
+    config: ExperimentConfig,
+    experiment_id: int | None = None,
+    *,
+    user_id: int | None,
+    now: dt.datetime,
 ) -> int | None:
-    """Return how many trials fit now; None for a search that does not follow the free slots."""
+    """Return how many trials of a user fit now; None for a search that does not follow the free slots."""
     if not follows(config):
         return None
     ids = () if experiment_id is None else (experiment_id,)
-    return Cluster(session, ids).room(config, experiment_id)
+    cluster = Cluster(session, ids, now=now)
+    project_id = session.scalar(select(ProjectRow.id).where(ProjectRow.name == config.project))
+    return cluster.room(config, experiment_id, user_id=user_id, project_id=project_id)
 
 
 def find_changes(
@@ -172,7 +194,13 @@ def find_changes(
     hears of the room a little later, and its history stays short.
     """
     searches = session.execute(
-        select(ExperimentRow.id, ExperimentRow.config, ExperimentRow.search_room)
+        select(
+            ExperimentRow.id,
+            ExperimentRow.config,
+            ExperimentRow.search_room,
+            ExperimentRow.owner_id,
+            ExperimentRow.project_id,
+        )
         .where(
             ExperimentRow.search_room.is_not(None),
             ExperimentRow.state.not_in(TERMINAL_EXPERIMENT),
@@ -184,8 +212,11 @@ def find_changes(
     ).all()
     if not searches:
         return {}, 0
-    cluster = Cluster(session, [row.id for row in searches])
-    rooms = {row.id: cluster.room(row.config, row.id) for row in searches}
+    cluster = Cluster(session, [row.id for row in searches], now=now)
+    rooms = {
+        row.id: cluster.room(row.config, row.id, user_id=row.owner_id, project_id=row.project_id)
+        for row in searches
+    }
     changed = {row.id: rooms[row.id] for row in searches if rooms[row.id] != row.search_room}
     for experiment_id in _often_told(session, changed, now):
         del changed[experiment_id]
