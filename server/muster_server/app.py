@@ -173,7 +173,7 @@ def _routes() -> tuple[BaseRoute, ...]:
         generate_unique_id_function=attrgetter("name"),
     )
     # Found at once, and not by way of a router that includes them: they are asked for all day.
-    app.router.routes.append(mlflow.log_metric_route)
+    app.router.routes.extend((mlflow.log_metric_route, mlflow.log_batch_route))
     app.router.routes.extend(agents.router.routes)
     app.include_router(health.router)
     app.include_router(prometheus.router)

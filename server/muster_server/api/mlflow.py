@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -20,9 +21,23 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.routing import Route
 
-from muster.tracking import answer, invalid, log_metrics, no_endpoint, registry_call, run_id_of
+from muster.tracking import (
+    answer,
+    invalid,
+    metrics_alone,
+    no_endpoint,
+    registry_call,
+    run_id_of,
+)
 from muster_server import parts
-from muster_server.api.http.deps import By, Config, Db, get_caller
+from muster_server.api.http.deps import (
+    By,
+    Config,
+    Db,
+    get_app_settings,
+    get_caller,
+    get_database,
+)
 from muster_server.api.http.guard import UNCONFIRMED, confirm_operation, confirm_user
 from muster_server.api.http.races import raced
 from muster_server.db.engine import Database
@@ -67,52 +82,82 @@ async def mlflow_search(
 
 
 @dataclass(frozen=True)
-class _Value:
-    """A request to log one value."""
+class _Values:
+    """A request to log values of a run."""
 
     run_id: str
-    body: dict[str, Any]
+    items: list[Any]
     by: Caller
     secret: str | None
     """The caller's token, unless the caller has just been looked up."""
 
 
 async def mlflow_log_metric(request: Request) -> Response:
-    """Store a value. They come by the thousand: those that wait share a transaction."""
-    request.scope["route"] = log_metric_route  # As FastAPI does for its own.
+    """Store a value."""
+    return await _log(request, log_metric_route, lambda body: [body])
+
+
+async def mlflow_log_batch(request: Request) -> Response:
+    """Store values, params and tags."""
+    return await _log(request, log_batch_route, metrics_alone)
+
+
+async def _log(
+    request: Request, route: Route, read: Callable[[Mapping[str, Any]], list[Any] | None]
+) -> Response:
+    """Store the values that `read` returns. They come by the thousand: those that wait share a
+    transaction. None is for a request with more than values."""
+    request.scope["route"] = route  # As FastAPI does for its own.
     await confirm_operation(request)
+    path = _path(request)
     if request.path_params["version"] not in ("2.0", "3.0"):
-        raise no_endpoint(request.method, _path(request))
+        raise no_endpoint(request.method, path)
     body = _parsed(await request.body())
-    by = await get_caller(request)
-    value = _Value(run_id_of(body), body, by, request.scope.get(UNCONFIRMED))
-    return _json(await calls_of(request).share(_log_values, value))
+    by, secret = await get_caller(request), request.scope.get(UNCONFIRMED)
+    items = read(body)
+    if items is not None:
+        values = _Values(run_id_of(body), items, by, secret)
+        return _json(await calls_of(request).share(_store_values, values))
+    db, settings = await get_database(request), await get_app_settings(request)
+    found = await run_in_threadpool(
+        _answered, db, by, settings, request.method, path, body, writes=True, secret=secret
+    )
+    return _json(found)
 
 
-def _log_values(session: Session, values: Sequence[_Value]) -> list[dict[str, Any]]:
-    callers: dict[tuple[Principal, str | None], Caller] = {}
-    of_runs: dict[tuple[Principal, str | None, str], list[dict[str, Any]]] = {}
-    for value in values:
-        principal, secret = value.by.principal, value.secret
-        callers.setdefault((principal, secret), value.by)
-        of_runs.setdefault((principal, secret, value.run_id), []).append(value.body)
-    for (principal, secret), by in callers.items():
-        if secret is not None:
-            now = confirm_user(session, secret, "submit")
-            callers[principal, secret] = dataclasses.replace(by, principal=now)
-    for (principal, secret, _), bodies in of_runs.items():
-        by = callers[principal, secret]
-        with hiding(by.principal.hidden_projects, is_limited=by.principal.is_limited):
-            store = DatabaseStore(session, by, writes=True)
-            log_metrics(store, bodies)
-            store.close()
-    return [{}] * len(values)
+def _store_values(session: Session, requests: Sequence[_Values]) -> list[dict[str, Any]]:
+    of_callers: dict[tuple[Principal, str | None], list[_Values]] = {}
+    for one in requests:
+        of_callers.setdefault((one.by.principal, one.secret), []).append(one)
+    for (_, secret), theirs in of_callers.items():
+        with _as_of_now(session, theirs[0].by, secret) as by:
+            of_runs: dict[str, list[Any]] = {}
+            for one in theirs:
+                of_runs.setdefault(one.run_id, []).extend(one.items)
+            for run_id, items in of_runs.items():
+                store = DatabaseStore(session, by, writes=True)
+                store.add_values(run_id, items)
+                store.close()
+    return [{}] * len(requests)
 
 
-log_metric_route = Route(
-    f"{_PREFIX}/api/{{version}}/mlflow/runs/log-metric", mlflow_log_metric, methods=["POST"]
+@contextmanager
+def _as_of_now(session: Session, by: Caller, secret: str | None) -> Iterator[Caller]:
+    """Yield the caller of a request as they are now, with what they may not see out of sight.
+
+    secret: token of one who was let in by what was known a moment ago. Raises NotSignedIn, Forbidden.
+    """
+    if secret is not None:
+        by = dataclasses.replace(by, principal=confirm_user(session, secret, "submit"))
+    with hiding(by.principal.hidden_projects, is_limited=by.principal.is_limited):
+        yield by
+
+
+log_metric_route, log_batch_route = (
+    Route(f"{_PREFIX}/api/{{version}}/mlflow/runs/{name}", endpoint, methods=["POST"])
+    for name, endpoint in (("log-metric", mlflow_log_metric), ("log-batch", mlflow_log_batch))
 )
-"""A plain route: what FastAPI does for each of its own took longer than storing the value."""
+"""Plain routes: what FastAPI does for each of its own took longer than storing a value."""
 
 
 @router.api_route("/api/{version}/mlflow/{path:path}", methods=["POST", "PATCH", "DELETE"])
@@ -183,6 +228,7 @@ def _answered(
     body: Mapping[str, Any],
     *,
     writes: bool,
+    secret: str | None = None,
 ) -> dict[str, Any]:
     def answered(session: Session) -> dict[str, Any]:
         if registry_call(path) is not None:
@@ -191,11 +237,12 @@ def _answered(
                 if answer_ is not None:
                     return answer_
             raise no_endpoint(method, path)
-        store = DatabaseStore(session, by, writes=writes)
-        shelf = DatabaseShelf(session, store)
-        found = answer(store, shelf, method, path, body, rank=0)
-        store.close()
-        return found
+        with _as_of_now(session, by, secret) as caller:
+            store = DatabaseStore(session, caller, writes=writes)
+            shelf = DatabaseShelf(session, store)
+            found = answer(store, shelf, method, path, body, rank=0)
+            store.close()
+            return found
 
     if writes:
         return raced(db, answered)

@@ -17,9 +17,12 @@ log = structlog.get_logger(__name__)
 _ROUTINE = logging.getLogger(__name__)
 
 
+_VALUES = ("/runs/log-metric", "/runs/log-batch")
+
+
 def comes_by_the_thousand(path: str) -> bool:
-    """Return whether requests for a path are those of agents, probes, or for single values."""
-    return path.startswith(("/agent/", "/healthz", "/readyz")) or path.endswith("/log-metric")
+    """Return whether requests for a path are those of agents, probes, or for values."""
+    return path.startswith(("/agent/", "/healthz", "/readyz")) or path.endswith(_VALUES)
 
 
 class RequestContext:

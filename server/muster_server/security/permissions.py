@@ -301,6 +301,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     # MLflow's tracking API, for clients outside a job
     "mlflow_read": "view",
     "mlflow_search": "view",
+    "mlflow_log_batch": "submit",
     "mlflow_log_metric": "submit",
     "mlflow_write": "submit",
     "mlflow_list_artifacts": "view",

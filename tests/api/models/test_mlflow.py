@@ -227,21 +227,26 @@ def theirs(connect, make_user_token, database):
     return tracking, run, user
 
 
+LATER = metric(step=1, timestamp=2_000)
+
+
 @pytest.mark.parametrize(
-    ("change", "expected"),
+    ("path", "body"),
     [
-        (lambda user, admin: admin.patch(f"/api/v1/users/{user}", json={"role": "viewer"}), 403),
-        (lambda user, admin: admin.patch(f"/api/v1/users/{user}", json={"is_active": False}), 401),
+        ("log-metric", LATER),
+        ("log-batch", {"metrics": [LATER]}),
+        ("log-batch", {"metrics": [LATER], "params": [{"key": "lr", "value": "1"}]}),
     ],
 )
+@pytest.mark.parametrize(
+    ("change", "expected"), [({"role": "viewer"}, 403), ({"is_active": False}, 401)]
+)
 def test_a_caller_known_from_the_last_value_is_looked_up_again(
-    theirs, admin_client, change, expected
+    theirs, admin_client, change, expected, path, body
 ):
     tracking, run, user = theirs
-    assert change(user, admin_client).status_code == 200
-    reply = tracking.http.post(
-        f"{API}/runs/log-metric", json={"run_id": run, **metric(step=1, timestamp=2_000)}
-    )
+    assert admin_client.patch(f"/api/v1/users/{user}", json=change).status_code == 200
+    reply = tracking.http.post(f"{API}/runs/{path}", json={"run_id": run, **body})
     assert reply.status_code == expected, reply.text
     history = admin_client.get(
         f"{API}/metrics/get-history", params={"run_id": run, "metric_key": "loss"}

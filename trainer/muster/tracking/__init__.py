@@ -8,7 +8,7 @@ artifacts. The standard library alone.
 
 from .book import TrackingBook as TrackingBook
 from .endpoints import answer as answer
-from .endpoints import log_metrics as log_metrics
+from .endpoints import metrics_alone as metrics_alone
 from .endpoints import run_id_of as run_id_of
 from .errors import *
 from .models import LoggedModel as LoggedModel

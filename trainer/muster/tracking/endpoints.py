@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from muster.series_rules import STEP_MAX
@@ -15,6 +15,7 @@ from .models import MODELS_MAX, ModelShelf
 from .runs import INPUT_MARK, MODELS_TAG, RunChange, TrackedExperiment, TrackedRun, metric_json
 from .store import TrackingStore
 from .values import (
+    BATCH_METRICS_MAX,
     TrackedPoint,
     items_of,
     key_of,
@@ -183,20 +184,22 @@ def _search_runs(store: TrackingStore, body: Body) -> dict[str, Any]:
     return {**answer, "next_page_token": token} if token else answer
 
 
-def log_metrics(store: TrackingStore, bodies: Sequence[Body]) -> dict[str, Any]:
-    """Answer requests for `runs/log-metric` that name the same run. Raises TrackingError."""
-    run = store.run_of_values(run_id_of(bodies[0]))
-    store.add_points(run, store.points_of(bodies))
-    return {}
-
-
 def _log_metric(store: TrackingStore, body: Body) -> dict[str, Any]:
-    return log_metrics(store, [body])
+    store.add_values(run_id_of(body), [body])
+    return {}
 
 
 def _log_parameter(store: TrackingStore, body: Body) -> dict[str, Any]:
     store.log_param(body, _run(store, body))
     return {}
+
+
+def metrics_alone(body: Body) -> list[Any] | None:
+    """Return the metrics of a request for `runs/log-batch`; None if it has params or tags, too.
+    Raises TrackingError."""
+    if body.get("params") or body.get("tags"):
+        return None
+    return items_of(body, "metrics", BATCH_METRICS_MAX)
 
 
 def _log_batch(store: TrackingStore, body: Body) -> dict[str, Any]:

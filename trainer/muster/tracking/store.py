@@ -137,12 +137,17 @@ class TrackingStore(ABC):
         params = items_of(body, "params", BATCH_PARAMS_MAX)
         tags = items_of(body, "tags", BATCH_TAGS_MAX)
         items_of({"items": [*metrics, *params, *tags]}, "items", BATCH_ITEMS_MAX)
-        points = self.points_of(metrics)
+        points = self._points_of(metrics)
         new_params = self._checked_params(run, [self.pair(item, "param") for item in params])
         self.set(run, new_params, dict(self.pair(item, "tag") for item in tags))
         self.add_points(run, points)
 
-    def points_of(self, metrics: Iterable[Any]) -> list[TrackedPoint]:
+    def add_values(self, run_id: str, metrics: Iterable[Any]) -> None:
+        """Take metrics as requests state them, and nothing else of a run. Raises TrackingError."""
+        run = self.run_of_values(run_id)
+        self.add_points(run, self._points_of(metrics))
+
+    def _points_of(self, metrics: Iterable[Any]) -> list[TrackedPoint]:
         """Return the points that metrics state; one that cannot be stored is left out and told."""
         now_ms = self.now_ms()
         points = []

@@ -54,7 +54,10 @@ MONITOR_KNOWN_S = 600.0
 monitoring is most needed in an outage."""
 MONITORS_MAX = 100
 CONFIRMED = frozenset(
-    {"agent_lease", "agent_assignments", "agent_records", "agent_logs", "mlflow_log_metric"}
+    {
+        *("agent_lease", "agent_assignments", "agent_records", "agent_logs"),
+        *("mlflow_log_metric", "mlflow_log_batch"),
+    }
 )
 """Operations that check the credential again, in the transaction of their work, so a recent caller
 need not be looked up in the database first."""
