@@ -103,10 +103,11 @@ class Controller:
         silence_ended_at = functools.partial(
             sightings.silence_ended_at, away_after_s=policy.away_after_s
         )
+        self._search = SearchLoop(database)
         self._loops: tuple[Pass, ...] = (
             GuardLoop(database, silence_ended_at=silence_ended_at),
             LifecycleLoop(database, policy, sightings),
-            SearchLoop(database),
+            self._search,
             BudgetLoop(database),
             DependencyLoop(database),
             MaintenanceLoop(database),
@@ -184,6 +185,10 @@ class Controller:
             with self.database.transaction() as session:
                 release(session, self.lease, now=clock.now())
             self.lease = None
+
+    def close(self) -> None:
+        """End what works beside the loops."""
+        self._search.worker.close()
 
     def _lead(self, now: dt.datetime) -> bool:
         with self.database.transaction() as session:
@@ -313,6 +318,7 @@ def run(settings: Settings, telemetry: ControllerTelemetry | None = None) -> Non
             interval_s=settings.pass_interval_s,
         )
     finally:
+        controller.close()
         waker.close()
         if publisher is not None:
             publisher.close()

@@ -259,7 +259,7 @@ def test_a_decision_on_a_search_that_changed_meanwhile_is_dropped(database, subm
     search_pass(database, NOW)
     searcher = Searcher.from_state(stale.search_state)
     with database.transaction() as session, pytest.raises(decide.Raced):
-        decide.save_search(session, stale, searcher, 2)
+        decide.save_search(session, stale, searcher.state(), 2)
 
 
 def test_trials_that_report_at_the_same_time_all_count(database, submit):

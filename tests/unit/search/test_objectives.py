@@ -6,11 +6,19 @@ import json
 import math
 from typing import Any
 
+import optuna
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster_server.domain.search import Searcher, SearchSpec, Started, TrialEnded, sampling
+from muster_server.domain.search import (
+    Searcher,
+    SearchSpec,
+    Started,
+    TrialEnded,
+    model_based,
+    sampling,
+)
 from muster_server.domain.search.events import event_from_json, event_to_json
 from muster_server.domain.search.model_based import GENERATION, propose
 from muster_server.domain.search.pareto import front
@@ -129,3 +137,15 @@ def test_a_gaussian_process_looks_where_values_were_good() -> None:
     found = propose(spec("gp", objectives=()), parameters, known, no=13)
     score = (found["x"] - 0.3) ** 2 + (found["y"] - 0.7) ** 2
     assert score < sorted(scores)[len(scores) // 2]
+
+
+@pytest.mark.torch
+def test_the_gaussian_process_draws_what_optunas_own_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters, _ = sampling.parse_space(SPACE)
+    points = [sampling.sample(parameters, seed=3, trial_no=no, attempt=0) for no in range(1, 16)]
+    seen = Observations(
+        known=tuple((p, (measured(p)[0],)) for p in points), pending=({"x": 0.9, "y": 0.9},)
+    )
+    found = propose(spec("gp", objectives=()), parameters, seen, no=21)
+    monkeypatch.setattr(model_based, "_GaussianProcess", optuna.samplers.GPSampler)
+    assert propose(spec("gp", objectives=()), parameters, seen, no=21) == found

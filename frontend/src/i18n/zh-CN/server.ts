@@ -436,6 +436,7 @@ export const events: Readonly<Record<string, string>> = {
   "project.unblocked": "项目恢复放置",
   "queue.moved": "队列次序已调整",
   "search.finished": "搜索已结束",
+  "search.without_model": "超参数改为随机抽取",
   "search.metric_missing": "试验结束时没有搜索的指标",
   "search.metric_without_length": "指标缺少训练长度",
   "search.warmed": "搜索已从以往结果开始",

@@ -5,3 +5,4 @@ from .rungs import Bracket as Bracket
 from .rungs import rung_units as rung_units
 from .searcher import *
 from .spec import *
+from .turns import *

@@ -167,10 +167,12 @@ class Proposer:
         self._constraints = [Constraint(text) for text in spec.constraints]
         self._grid: Sequence[int] | None = None
 
-    def propose(self, no: int, history: SearchHistory) -> dict[str, Any] | None:
+    def propose(
+        self, no: int, history: SearchHistory, *, has_model: bool = True
+    ) -> dict[str, Any] | None:
         """Return hyperparameters for trial `no`; None if no point that satisfies the constraints
-        was found."""
-        for hparams in self._candidates(no, history):
+        was found. has_model: False to draw a point at random where a model would be asked."""
+        for hparams in self._candidates(no, history, has_model):
             if all(constraint.holds(hparams) for constraint in self._constraints):
                 return hparams
         return None
@@ -187,7 +189,9 @@ class Proposer:
             no=no,
         )
 
-    def _candidates(self, no: int, history: SearchHistory) -> Iterator[dict[str, Any]]:
+    def _candidates(
+        self, no: int, history: SearchHistory, has_model: bool
+    ) -> Iterator[dict[str, Any]]:
         spec, parameters = self.spec, self._parameters
         if method_of(spec.method).walks_grid:
             if self._grid is None:
@@ -195,7 +199,7 @@ class Proposer:
             if no <= len(self._grid):
                 yield sampling.grid_point(parameters, self._grid[no - 1])
             return
-        if spec.learns:
+        if spec.learns and has_model:
             from . import model_based  # takes a second to import, needed only for these searches
 
             yield model_based.propose(

@@ -59,6 +59,9 @@ class Searcher(SearchState):
     def __init__(self, spec: SearchSpec) -> None:
         super().__init__(spec)
         self._proposer = Proposer(spec)
+        self.without_model = ""
+        """Why points are drawn at random instead of by the model of its sampler; "" if they are not. Not
+        part of its state."""
         self._renewal = Renewal(self.population, self.standings, self.trials_waiting)
 
     @property
@@ -456,7 +459,9 @@ class Searcher(SearchState):
             hparams, point = self.enqueued.pop(0)
             reason += ", enqueued by a user" if point is None else f", point {point}"
         else:
-            hparams = self._proposer.propose(no, self.history)
+            hparams = self._proposer.propose(no, self.history, has_model=not self.without_model)
+            if self.without_model and self.spec.learns:
+                reason += f", drawn at random: {self.without_model}"
         if hparams is None:
             return self._finish("no point was found that fulfils the constraints")
         self.num_created = no

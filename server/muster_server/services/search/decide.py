@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
-from sqlalchemy import ScalarResult, select, update
+from sqlalchemy import ScalarResult, Table, bindparam, select, update
 from sqlalchemy.orm import Session, undefer
 
 from muster_server.db.engine import touch
@@ -22,10 +23,11 @@ from muster_server.domain.search import (
     Finish,
     PauseTrial,
     ResumeTrial,
-    Searcher,
+    SearchTurn,
     StopTrial,
+    TurnTaken,
     action_to_json,
-    event_from_json,
+    take_turn,
 )
 from muster_server.domain.states import TERMINAL_EXPERIMENT, TERMINAL_TRIAL, TrialState
 
@@ -34,6 +36,12 @@ from . import reuse
 from .events import on_trial_paused
 
 EVENTS_PER_RUN = 1_000
+_events = cast(Table, SearchEventRow.__table__)
+_NOTE_ACTIONS = (
+    update(_events)
+    .where(_events.c.experiment_id == bindparam("key_id"), _events.c.seq == bindparam("key_seq"))
+    .values(actions=bindparam("actions", type_=_events.c.actions.type))
+)
 
 
 class Raced(Exception):
@@ -64,6 +72,24 @@ def run_search(session: Session, experiment_id: int, now: dt.datetime) -> list[s
 
     Raises Raced when the experiment changed while deciding; the transaction must be rolled back.
     """
+    offered = load_turn(session, experiment_id)
+    return finish_turn(session, offered, take_turn(offered.turn), now) if offered else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfferedTurn:
+    """A turn of a search, and what tells whether it is still the next one when it has been taken."""
+
+    experiment_id: int
+    search_seq: int
+    """The last event that the searcher has heard."""
+    seqs: tuple[int, ...]
+    """Numbers of the events of the turn."""
+    turn: SearchTurn
+
+
+def load_turn(session: Session, experiment_id: int) -> OfferedTurn | None:
+    """Return the next turn of a search; None if there is nothing new to hear."""
     experiment = session.get(
         ExperimentRow,
         experiment_id,
@@ -71,9 +97,9 @@ def run_search(session: Session, experiment_id: int, now: dt.datetime) -> list[s
         options=[undefer(ExperimentRow.search_state)],
     )
     if experiment is None or experiment.search_state is None:
-        return []
-    rows = session.scalars(
-        select(SearchEventRow)
+        return None
+    rows = session.execute(
+        select(SearchEventRow.seq, SearchEventRow.event)
         .where(
             SearchEventRow.experiment_id == experiment_id,
             SearchEventRow.seq > experiment.search_seq,
@@ -82,20 +108,60 @@ def run_search(session: Session, experiment_id: int, now: dt.datetime) -> list[s
         .limit(EVENTS_PER_RUN)
     ).all()
     if not rows:
-        return []
-    searcher = Searcher.from_state(experiment.search_state)
-    decided: list[Action] = []
-    if experiment.desired in ("stop", "kill"):
-        decided += searcher.close("stopped by a user")
-    elif experiment.exhausted_reason:
-        decided += searcher.close(experiment.exhausted_reason)
-    for row in rows:
-        actions = searcher.apply(event_from_json(row.event))
-        row.actions = [action_to_json(action) for action in actions]
-        decided += actions
+        return None
+    return OfferedTurn(
+        experiment_id=experiment_id,
+        search_seq=experiment.search_seq,
+        seqs=tuple(row.seq for row in rows),
+        turn=SearchTurn(
+            state=experiment.search_state,
+            closing=_closing(experiment),
+            events=tuple(row.event for row in rows),
+        ),
+    )
+
+
+def finish_turn(
+    session: Session, offered: OfferedTurn, taken: TurnTaken, now: dt.datetime
+) -> list[str]:
+    """Carry out what a searcher has decided, and store what it knows now; the reasons, for the log.
+
+    Raises Raced when that turn is not the next one any more; the transaction must be rolled back.
+    """
+    experiment = session.get(ExperimentRow, offered.experiment_id)
+    if (
+        experiment is None
+        or experiment.search_seq != offered.search_seq
+        or _closing(experiment) != offered.turn.closing
+    ):
+        raise Raced
+    session.connection().execute(
+        _NOTE_ACTIONS,
+        [
+            {"key_id": experiment.id, "key_seq": seq, "actions": [action_to_json(a) for a in some]}
+            for seq, some in zip(offered.seqs, taken.heard, strict=True)
+        ],
+    )
+    decided = [*taken.closing, *(action for some in taken.heard for action in some)]
+    if taken.without_model and any(isinstance(action, CreateTrial) for action in decided):
+        add_event(
+            session,
+            "search.without_model",
+            f"The next hyperparameters were drawn at random: {taken.without_model}.",
+            now=now,
+            level="warning",
+            experiment_id=experiment.id,
+        )
     carry_out(session, experiment, decided, now)
-    save_search(session, experiment, searcher, rows[-1].seq)
-    return [f"experiment {experiment_id}: {describe(action)}" for action in decided]
+    save_search(session, experiment, taken.state, offered.seqs[-1])
+    return [f"experiment {experiment.id}: {describe(action)}" for action in decided]
+
+
+def _closing(experiment: ExperimentRow) -> str:
+    """Return why a search ends before it hears another event; "" if it goes on."""
+    if experiment.desired in ("stop", "kill"):
+        return "stopped by a user"
+    return experiment.exhausted_reason
 
 
 def carry_out(
@@ -159,9 +225,9 @@ def _create(
 
 
 def save_search(
-    session: Session, experiment: ExperimentRow, searcher: Searcher, search_seq: int
+    session: Session, experiment: ExperimentRow, state: Mapping[str, Any], search_seq: int
 ) -> None:
-    """Store what a searcher knows now. Raises Raced when the stored search is not the one read."""
+    """Store what a searcher knows now, its `state`. Raises Raced when the stored search is not the one read."""
     session.flush()
     result = session.execute(
         update(ExperimentRow)
@@ -171,7 +237,7 @@ def save_search(
             ExperimentRow.desired == experiment.desired,
             ExperimentRow.exhausted_reason == experiment.exhausted_reason,
         )
-        .values(search_state=searcher.state(), search_seq=search_seq)
+        .values(search_state=state, search_seq=search_seq)
         .execution_options(synchronize_session=False)
     )
     if getattr(result, "rowcount", 0) != 1:
