@@ -386,6 +386,12 @@ async def dead_leader(plane: ControlPlane, given: argparse.Namespace) -> None:
         for number in range(given.times):
             await asyncio.sleep(1.0 + number % 3)  # not always at the same point of its lease
             _, leader = plane.leader()
+            # Starting a process is not what is measured.
+            others = [n for n in plane.processes if n.startswith("controller") and n != leader]
+            await cluster.until(
+                "the other controller stands by",
+                lambda names=others: all('"standing_by"' in plane.log(name) for name in names),
+            )
             before = len(cluster.at)
             began = time.perf_counter()
             if given.elsewhere:

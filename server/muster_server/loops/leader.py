@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import select
 import socket
+import sys
+import threading
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 MAX_HOSTNAME_CHARS = 40
@@ -39,6 +43,27 @@ def has_ended(holder: str) -> bool:
     if len(parts) != 5 or not parts[1].isdigit() or not parts[3] or parts[3] != _place():
         return False
     return _started(int(parts[1])) != parts[4]
+
+
+def watch(holder: str, on_end: Callable[[], None]) -> None:
+    """Call `on_end` from a daemon thread when that process ends, if it runs in this place and the
+    kernel can tell (Linux)."""
+    parts = holder.split(":")
+    if sys.platform != "linux" or len(parts) != 5 or not parts[3] or parts[3] != _place():
+        return
+    try:
+        fd = os.pidfd_open(int(parts[1]))
+    except (OSError, ValueError):
+        return
+
+    def wait() -> None:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        poll.poll()
+        os.close(fd)
+        on_end()
+
+    threading.Thread(target=wait, name="leader", daemon=True).start()
 
 
 def _place() -> str:

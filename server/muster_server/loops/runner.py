@@ -42,6 +42,7 @@ from muster_server.security.encryption import key_ring_or_none
 from muster_server.services.core.liveness import CONTROLLER_LEASE
 from muster_server.services.core.retention import delete_expired
 from muster_server.services.experiments import deletion
+from muster_server.services.lifecycle import load_lifecycle_snapshot
 from muster_server.services.scheduling.snapshot import scheduler_policy
 from muster_server.services.secrets import audit_seals
 from muster_server.settings import Settings
@@ -134,6 +135,10 @@ class Controller:
         self._sealed_at: dt.datetime | None = None
         self._passed_at: dt.datetime | None = None
         self._failing_loop = ""
+        self._is_ready = False
+        """What a leader reads has been read once."""
+        self._leader = self._watched = ""
+        self._scheduler = scheduler
         self._others_stamp: tuple[int, dt.datetime] | None = None
         self._others_stamp_at = 0.0
 
@@ -143,6 +148,7 @@ class Controller:
         for _ in range(MAX_ROUNDS):
             now = clock_now()
             if not self._lead(now):
+                self._stand_by(now)
                 return False
             assert self.lease is not None
             try:
@@ -159,6 +165,25 @@ class Controller:
         self._retain(clock_now())
         self._seal(clock_now())
         return True
+
+    def _stand_by(self, now: dt.datetime) -> None:
+        """Read once what a leader reads: putting the statements together anew would take longer than
+        the first pass does otherwise."""
+        if self._is_ready:
+            return
+        with self.database.read() as session:
+            session.execute(self._occasions)
+            load_lifecycle_snapshot(session, leader_since=now, now=now)
+            self._scheduler.prepare(session, now=now)
+        self._is_ready = True
+        log.info("standing_by", leader=self._leader)
+
+    def watch_leader(self, on_end: Callable[[], None]) -> None:
+        """Call `on_end` from another thread when the leader found by the last tick ends, as soon as that
+        can be known."""
+        if self._leader != self._watched:
+            self._watched = self._leader
+            holders.watch(self._leader, on_end)
 
     def _passes(self, lease: Lease, now: dt.datetime) -> int:
         """Work through every loop that has an occasion once; return how many decisions took effect."""
@@ -217,6 +242,7 @@ class Controller:
         """Return whether the leader has ended for certain, or has not renewed its lease for longer
         than that holds, whatever the clocks of the two machines show."""
         leader = holder_of(session, CONTROLLER_LEASE)
+        self._leader = leader or ""
         if leader is not None and holders.has_ended(leader):
             return True
         now_stamp, at = stamp(session, CONTROLLER_LEASE), self._monotonic()
@@ -260,6 +286,8 @@ def run_until(
                 has_tables = True
             is_leading = controller.tick()
             controller.telemetry.ticked(is_leading=is_leading)
+            if not is_leading:
+                controller.watch_leader(waker.wake)
         except SchemaMismatch:
             raise
         except Exception as error:

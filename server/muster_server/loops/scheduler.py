@@ -78,6 +78,10 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
         self._behind = NOTED_IN_FRONT
         """Position in the queues from which on trials behind are noted next."""
 
+    def prepare(self, session: Session, *, now: dt.datetime) -> None:
+        """Read what the first pass compares with what it finds."""
+        self._loader.load(session, now=now)
+
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> SchedulerSnapshot:
         snapshot = self._loader.load(session, now=now)
         return replace(snapshot, supplies=self._supplies())

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime as dt
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -137,6 +138,27 @@ def test_a_leader_that_died_on_this_machine_is_replaced_at_once(database, settin
     process.wait()
     assert follower.tick()
     assert not leader.tick()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of a process's end")
+def test_a_follower_is_woken_when_the_leader_on_its_machine_ends(database, settings):
+    process = subprocess.Popen(["sleep", "600"])
+    name = holders.own_name().split(":")
+    name[1], name[4] = str(process.pid), holders._started(process.pid)
+    assert Controller(database, settings, holder=":".join(name)).tick()
+    follower, stop, waker = Controller(database, settings), threading.Event(), HintWaker(None, "")
+    thread = threading.Thread(
+        target=run_until, args=(follower, stop, waker), kwargs={"interval_s": 3600.0}
+    )
+    thread.start()
+    wait_until("it has found the leader", lambda: follower._watched == ":".join(name))
+    assert follower.lease is None
+    process.kill()
+    process.wait()
+    wait_until("it leads", lambda: follower.lease is not None)
+    stop.set()
+    waker.wake()
+    thread.join()
 
 
 @pytest.mark.parametrize(
