@@ -334,17 +334,19 @@ def database(database_url: str):
     database.dispose()
 
 
-@pytest.fixture
-def settings(database_url: str, tmp_path: Path):
-    """Settings of a server on this test's database, whatever the environment says."""
+@pytest.fixture(scope="session")
+def _plain_settings():
+    """Settings read once: looking for more than a hundred variables takes as long as starting a server."""
     from muster_server.settings import Settings
 
-    return Settings(
-        database_url=database_url,
-        redis_url=None,
-        allowed_hosts=["localhost", "127.0.0.1", "[::1]"],
-        public_url=None,
-    )
+    hosts = ["localhost", "127.0.0.1", "[::1]"]
+    return Settings(redis_url=None, allowed_hosts=hosts, public_url=None)
+
+
+@pytest.fixture
+def settings(database_url: str, _plain_settings):
+    """Settings of a server on this test's database, whatever the environment says."""
+    return _plain_settings.model_copy(update={"database_url": database_url})
 
 
 @pytest.fixture

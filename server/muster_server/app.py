@@ -63,7 +63,13 @@ from muster_server.api.analysis import diagnoses, goodput, planner, profiles, sc
 from muster_server.api.calendar import maintenance, reservations, schedules
 from muster_server.api.dashboard import dashboard_route
 from muster_server.api.http import errors, openapi
-from muster_server.api.http.guard import Gate, beginning, operations_of
+from muster_server.api.http.guard import (
+    Gate,
+    Operation,
+    beginning,
+    operations_of,
+    refuse_duplicates,
+)
 from muster_server.api.http.parameters import GUARDS, parameters_of
 from muster_server.api.tunnels import Tunnels
 from muster_server.db.batching import Batcher
@@ -196,6 +202,12 @@ def _routes() -> tuple[BaseRoute, ...]:
     return tuple(app.router.routes)
 
 
+@cache
+def _guards() -> tuple[list[Operation], dict[str, dict[str, bool]]]:
+    """Return the operations of these routes, and the parameters that each of them knows."""
+    return operations_of(_routes()), parameters_of(_routes())
+
+
 def _pass_over_early(route: BaseRoute) -> None:
     """Have a router of several routes passed over where none of its paths begins like that of a request.
 
@@ -279,9 +291,11 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.refusals = RefusalCounts()
     errors.install(app)
     # The dashboard comes last: it answers to every other path.
-    app.router.routes.extend([*_routes(), dashboard_route(prefix=settings.path_prefix())])
-    app.state.operations = operations_of(app)
-    app.state.parameters = parameters_of(app)
+    last = dashboard_route(prefix=settings.path_prefix())
+    app.router.routes.extend([*_routes(), last])
+    operations, app.state.parameters = _guards()
+    app.state.operations = [*operations, *operations_of([last])]
+    refuse_duplicates(app.state.operations)
 
     # The last one added is the outermost. Every answer is hardened and counted; a request is
     # named, and answered for whatever happens; its page of origin and its size are checked; its

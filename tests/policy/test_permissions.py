@@ -70,7 +70,7 @@ def test_a_route_without_an_entry_keeps_the_server_from_starting():
     app = FastAPI(openapi_url=None)
     app.include_router(router)
     with pytest.raises(UnguardedRoute, match="sneaky"):
-        operations_of(app)
+        operations_of(app.routes)
 
 
 def test_a_route_without_an_operation_id_is_known_by_the_name_of_its_function():
@@ -80,7 +80,7 @@ def test_a_route_without_an_operation_id_is_known_by_the_name_of_its_function():
     app = FastAPI(openapi_url=None)
     app.get("/x")(sneaky)
     with pytest.raises(UnguardedRoute, match=r"\(sneaky\) has no entry"):
-        operations_of(app)
+        operations_of(app.routes)
 
 
 def test_a_websocket_and_a_mount_are_not_forgotten():
@@ -91,11 +91,11 @@ def test_a_websocket_and_a_mount_are_not_forgotten():
         raise AssertionError
 
     with pytest.raises(UnguardedRoute, match="events"):
-        operations_of(app)
+        operations_of(app.routes)
     app = FastAPI(openapi_url=None)
     app.router.routes.append(Mount("/sub", app=FastAPI()))
     with pytest.raises(UnguardedRoute, match="sub"):
-        operations_of(app)
+        operations_of(app.routes)
 
 
 def test_the_framework_adds_no_documentation_routes():

@@ -44,7 +44,7 @@ def reach(process_app):
 
 
 def test_every_route_of_it_is_in_the_permission_table(process_app):
-    permissions = {o.id: o.permission for o in operations_of(process_app)}
+    permissions = {o.id: o.permission for o in operations_of(process_app.routes)}
     assert permissions == {
         "healthz": "public",
         "readyz": "public",

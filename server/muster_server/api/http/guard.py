@@ -13,12 +13,11 @@ import datetime as dt
 import hmac
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
 import structlog
-from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -89,15 +88,15 @@ class UnguardedRoute(RuntimeError):
     """A route exists that the permission table does not know. The server does not start."""
 
 
-def operations_of(app: FastAPI) -> list[Operation]:
-    """Return every route of the app, in matching order, with its operation.
+def operations_of(routes: Sequence[BaseRoute]) -> list[Operation]:
+    """Return every route, in matching order, with its operation.
 
     Raises UnguardedRoute for a route without an entry, without a name, or of
     a kind that cannot be checked (a mounted application brings routes of its own).
     """
     found: list[Operation] = []
     needed = parts.permissions()
-    for context in iter_route_contexts(app.router.routes):
+    for context in iter_route_contexts(routes):
         route: BaseRoute = context.original_route
         id = operation_id(route)
         if id is None:
@@ -119,7 +118,7 @@ def operations_of(app: FastAPI) -> list[Operation]:
                 methods=frozenset() if is_websocket else frozenset(context.methods or ()),
             )
         )
-    _refuse_duplicates(found)
+    refuse_duplicates(found)
     return found
 
 
@@ -137,7 +136,8 @@ def operation_id(route: BaseRoute) -> str | None:
     return None
 
 
-def _refuse_duplicates(operations: Iterable[Operation]) -> None:
+def refuse_duplicates(operations: Iterable[Operation]) -> None:
+    """Raise UnguardedRoute if two operations share an id."""
     seen: set[str] = set()
     for operation in operations:
         if operation.id in seen:

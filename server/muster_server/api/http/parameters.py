@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.requests import HTTPConnection
+from starlette.routing import BaseRoute
 
 from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem, InvalidRequest
@@ -62,12 +63,12 @@ def _refuse_unstorable(connection: HTTPConnection) -> None:
         )
 
 
-def parameters_of(app: FastAPI) -> dict[str, dict[str, bool]]:
+def parameters_of(routes: Sequence[BaseRoute]) -> dict[str, dict[str, bool]]:
     """Return, by operation id and parameter name, whether a parameter may be given more than once."""
-    routes = (context.original_route for context in iter_route_contexts(app.router.routes))
+    found = (context.original_route for context in iter_route_contexts(routes))
     return {
         str(operation_id(route)): dict(_parameters(route.dependant))
-        for route in routes
+        for route in found
         if isinstance(route, APIRoute)
     }
 
