@@ -11,73 +11,51 @@ from dataclasses import dataclass, replace
 Scalar = float | int | str | bool | None
 """A value of a run. NaN and infinities are the texts "NaN", "Infinity" and "-Infinity"."""
 
+Runs = Mapping[int, Mapping[str, Scalar]]
+"""Values of runs, by trial and column."""
+
 MAX_DECIMALS = 12
 _EXPONENT = re.compile(r"e([+-]?\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
-    """The values of several runs in one column."""
+class ReportCell:
+    """A value of one run, or the mean of a group."""
 
-    mean: float | None
-    """Mean of the finite numbers; None if there are none."""
+    text: str
+    """The value as it is shown: "0.912 ± 0.003". Empty for none."""
+    value: float | str | None
+    """Number, or the mean of a group; text of a column without numbers."""
     deviation: float | None
-    """Sample standard deviation, with n - 1; None for fewer than two numbers."""
+    """Sample standard deviation (n - 1); None for fewer than two numbers."""
     num: int
     """Number of finite numbers."""
     num_missing: int
     """Number of runs without a value."""
     num_not_finite: int
     """Number of runs whose value is NaN, infinite or no number."""
+    trial_ids: list[int]
+    """Runs whose values these are."""
+    difference: float | None
+    """Value minus the baseline's; None for the baseline itself, and where either has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableRun:
-    """A run with its values, by column."""
-
-    id: int
-    values: Mapping[str, Scalar]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableCell:
-    text: str
-    """The value as it is shown: "0.912 ± 0.003". Empty for none."""
-    value: float | str | None
-    """Number, or mean of several; text of a column without numbers."""
-    spread: Spread | None
-    """Statistics of a group; None in a table with a row for each run."""
-    run_ids: Sequence[int]
-    """Runs whose values the cell has."""
-    difference: float | None = None
-    """Value minus that of the baseline; None for the baseline itself, and where either has none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableRow:
-    keys: Sequence[str]
+class ReportTableRow:
+    keys: list[str]
     """Values of the columns that runs are grouped by."""
-    cells: Sequence[TableCell]
-    run_ids: Sequence[int]
-    is_baseline: bool = False
+    cells: list[ReportCell]
+    trial_ids: list[int]
+    is_baseline: bool
 
 
-def spread(values: Sequence[Scalar]) -> Spread:
-    """Return the mean and the sample standard deviation of the finite numbers among values."""
-    present = [value for value in values if value is not None]
-    finite = [number for value in present if (number := as_number(value)) is not None]
-    try:
-        mean = statistics.fmean(finite) if finite else None
-        deviation = statistics.stdev(finite) if len(finite) > 1 else None
-    except OverflowError:  # numbers near the largest of a double
-        mean, deviation = None, None
-    return Spread(
-        mean=mean if mean is not None and math.isfinite(mean) else None,
-        deviation=deviation,
-        num=len(finite),
-        num_missing=len(values) - len(present),
-        num_not_finite=len(present) - len(finite),
-    )
+@dataclass(frozen=True, kw_only=True)
+class ReportTable:
+    head: list[str]
+    num_keys: int
+    """Number of columns, the first ones, that runs are grouped by."""
+    is_grouped: bool
+    rows: list[ReportTableRow]
 
 
 def as_number(value: Scalar) -> float | None:
@@ -91,110 +69,107 @@ def as_number(value: Scalar) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def run_rows(
-    runs: Sequence[TableRun], columns: Sequence[str], decimals: int | None
-) -> list[TableRow]:
-    """Return a row for each run, in their order."""
+def table_rows(
+    runs: Runs, by: Sequence[str], columns: Sequence[str], decimals: int | None
+) -> list[ReportTableRow]:
+    """Return a row for each run, in their order. With `by`, return one for each combination of its values,
+    in their order: numbers before texts, and groups without a value last."""
+    groups: dict[tuple[Scalar, ...], list[int]] = {}
+    for id, values in runs.items():
+        key = tuple(_key(values.get(name)) for name in by) if by else (id,)
+        groups.setdefault(key, []).append(id)
+    if by:
+        groups = dict(sorted(groups.items(), key=lambda one: [place_of(v) for v in one[0]]))
+    make = group_cell if by else _plain_cell
     return [
-        TableRow(
-            keys=(),
-            cells=[_plain(run, column, decimals) for column in columns],
-            run_ids=[run.id],
+        ReportTableRow(
+            keys=[value_text(value) or "–" for value in key] if by else [],
+            cells=[make({id: runs[id].get(name) for id in ids}, decimals) for name in columns],
+            trial_ids=ids,
+            is_baseline=False,
         )
-        for run in runs
+        for key, ids in groups.items()
     ]
 
 
-def grouped_rows(
-    runs: Sequence[TableRun], by: Sequence[str], columns: Sequence[str], decimals: int | None
-) -> list[TableRow]:
-    """Return a row for each combination of the values of `by`, in their order: numbers before
-    texts, and groups without a value last."""
-    groups: dict[tuple[Scalar, ...], list[TableRun]] = {}
-    for run in runs:
-        groups.setdefault(tuple(_key(run.values.get(name)) for name in by), []).append(run)
-    return [
-        TableRow(
-            keys=[value_text(value) or "–" for value in key],
-            cells=[_of_group(members, column, decimals) for column in columns],
-            run_ids=[run.id for run in members],
-        )
-        for key, members in sorted(groups.items(), key=lambda one: [place_of(v) for v in one[0]])
-    ]
-
-
-def with_baseline(rows: Sequence[TableRow], run_id: int) -> list[TableRow]:
+def with_baseline(rows: Sequence[ReportTableRow], trial_id: int) -> list[ReportTableRow]:
     """Return the rows with differences from the row that has the baseline run. Raises LookupError
     if no row has it."""
-    base = next((row for row in rows if run_id in row.run_ids), None)
+    base = next((row for row in rows if trial_id in row.trial_ids), None)
     if base is None:
-        raise LookupError(run_id)
+        raise LookupError(trial_id)
     return [
         replace(row, is_baseline=True)
         if row is base
-        else replace(
-            row,
-            cells=[
-                replace(cell, difference=_difference(cell.value, other.value))
-                for cell, other in zip(row.cells, base.cells, strict=True)
-            ],
-        )
+        else replace(row, cells=list(map(_with_difference, row.cells, base.cells)))
         for row in rows
     ]
 
 
-def spread_text(found: Spread, size: int, decimals: int | None) -> str:
-    """Return "0.912 ± 0.003": two digits of the deviation, and the mean as far as those go.
+def _with_difference(cell: ReportCell, other: ReportCell) -> ReportCell:
+    if isinstance(cell.value, float) and isinstance(other.value, float):
+        return replace(cell, difference=cell.value - other.value)
+    return cell
 
-    size: of the group. If fewer of its runs have a number, the text says of how many it is.
+
+def group_cell(values: Mapping[int, Scalar], decimals: int | None) -> ReportCell:
+    """Return the mean and the sample standard deviation of the finite numbers among values, by run.
+
+    Without `decimals` the text has two digits of the deviation, and the mean as far as those go. If fewer
+    runs have a number than there are, it says of how many it is.
     """
-    if found.mean is None:
-        return "–"
-    shown = decimals
-    if shown is None and found.deviation:
-        needed = max(0, 1 - math.floor(math.log10(found.deviation)))
-        shown = needed if needed <= MAX_DECIMALS else None
-    text = number_text(found.mean, shown)
-    if found.deviation is not None:
-        text += f" ± {number_text(found.deviation, shown)}"
-    return text if found.num == size else f"{text} (n={found.num})"
+    finite = {id: n for id, value in values.items() if (n := as_number(value)) is not None}
+    try:
+        mean = statistics.fmean(finite.values()) if finite else None
+        deviation = statistics.stdev(finite.values()) if len(finite) > 1 else None
+    except OverflowError:  # numbers near the largest of a double
+        mean, deviation = None, None
+    if mean is not None and not math.isfinite(mean):
+        mean = None
+    text = "–"
+    if mean is not None:
+        if decimals is None and deviation:
+            needed = max(0, 1 - math.floor(math.log10(deviation)))
+            decimals = needed if needed <= MAX_DECIMALS else None
+        text = number_text(mean, decimals)
+        if deviation is not None:
+            text += f" ± {number_text(deviation, decimals)}"
+        if len(finite) != len(values):
+            text += f" (n={len(finite)})"
+    num_missing = list(values.values()).count(None)
+    return ReportCell(
+        text=text,
+        value=mean,
+        deviation=deviation,
+        num=len(finite),
+        num_missing=num_missing,
+        num_not_finite=len(values) - num_missing - len(finite),
+        trial_ids=list(finite),
+        difference=None,
+    )
+
+
+def _plain_cell(values: Mapping[int, Scalar], decimals: int | None) -> ReportCell:
+    (value,) = values.values()
+    number = as_number(value)
+    text = value_text(value)
+    if number is not None and not isinstance(value, int):
+        text = number_text(number, decimals)
+    return ReportCell(
+        text=text,
+        value=(text or None) if number is None else number,
+        deviation=None,
+        num=int(number is not None),
+        num_missing=int(value is None or text == ""),
+        num_not_finite=0,
+        trial_ids=list(values),
+        difference=None,
+    )
 
 
 def number_text(value: float, decimals: int | None) -> str:
     """Return a number with so many decimals; None: with five digits."""
     return f"{value:.5g}" if decimals is None else f"{value:.{decimals}f}"
-
-
-def _plain(run: TableRun, column: str, decimals: int | None) -> TableCell:
-    value = run.values.get(column)
-    number = as_number(value)
-    if number is None:
-        text = value_text(value)
-        return TableCell(text=text, value=text or None, spread=None, run_ids=[run.id])
-    is_whole = isinstance(value, int)
-    text = str(value) if is_whole else number_text(number, decimals)
-    return TableCell(text=text, value=number, spread=None, run_ids=[run.id])
-
-
-def _of_group(members: Sequence[TableRun], column: str, decimals: int | None) -> TableCell:
-    values = [run.values.get(column) for run in members]
-    found = spread(values)
-    return TableCell(
-        text=spread_text(found, len(members), decimals),
-        value=found.mean,
-        spread=found,
-        run_ids=[
-            run.id
-            for run, value in zip(members, values, strict=True)
-            if as_number(value) is not None
-        ],
-    )
-
-
-def _difference(value: float | str | None, other: float | str | None) -> float | None:
-    if isinstance(value, float) and isinstance(other, float):
-        return value - other
-    return None
 
 
 def _key(value: Scalar) -> Scalar:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from muster.series_rules import NAME_MAX_CHARS, STEP_MAX
 from muster_server.domain.experiments.columns import MAX_COLUMN_CHARS
-from muster_server.domain.reports import MAX_DECIMALS
+from muster_server.domain.reports import MAX_DECIMALS, ReportTable
 
 from .accounts.panels import Expressions, RowId, Text
 from .base import Identifier, Input, Name, Output, PartOut, SafeStr
@@ -154,40 +154,6 @@ class ReportRunOut(Output):
     """Value of `group_by` of a chart; null without it."""
 
 
-class ReportCellOut(Output):
-    text: str
-    """The value as it is shown, such as "0.912 ± 0.003"."""
-    value: float | str | None
-    """Number, or the mean of a group; text of a column without numbers."""
-    deviation: float | None
-    """Sample standard deviation (n - 1); null for fewer than two numbers."""
-    num: int
-    """How many finite numbers the mean is of."""
-    num_missing: int
-    """Runs of the group without a value."""
-    num_not_finite: int
-    """Runs of the group whose value is NaN, infinite or no number."""
-    trial_ids: list[int]
-    """Runs whose values these are."""
-    difference: float | None
-    """Value minus the baseline's."""
-
-
-class ReportRowOut(Output):
-    keys: list[str]
-    cells: list[ReportCellOut]
-    trial_ids: list[int]
-    is_baseline: bool
-
-
-class ReportTableOut(Output):
-    head: list[str]
-    num_keys: int
-    """How many columns, the first ones, are those that runs are grouped by."""
-    is_grouped: bool
-    rows: list[ReportRowOut]
-
-
 class ReportMediaOut(Output):
     item: MediaItemOut
     data: str | None
@@ -209,7 +175,7 @@ class BlockContentOut(Output):
     x: XAxis = "step"
     log: bool = False
     smoothing: float = 0.0
-    table: ReportTableOut | None = None
+    table: ReportTable | None = None
     media: list[ReportMediaOut] | None = None
     num_left_out: int = 0
     """Curves or media items beyond those that a block may have."""

@@ -10,32 +10,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster_server.domain.reports import (
-    TableRun,
-    grouped_rows,
+    group_cell,
     latex_number,
     latex_table,
     latex_text,
     markdown_text,
-    run_rows,
-    spread,
-    spread_text,
+    table_rows,
     with_baseline,
 )
 
-RUNS = [
-    TableRun(id=no, values={"lr": lr, "seed": no, "acc": acc, "opt": opt})
+RUNS = {
+    no: {"lr": lr, "seed": no, "acc": acc, "opt": opt}
     for no, (lr, acc, opt) in enumerate(
         [(0.1, 0.5, "sgd"), (0.01, 0.75, "sgd"), (0.1, 0.7, "sgd"), (0.01, "NaN", "adam"),
          (0.1, None, "adam"), (None, 0.25, None), (10, 0.125, True)],
         1,
     )
-]  # fmt: skip
+}  # fmt: skip
+
+
+def of(values, decimals=None):
+    return group_cell(dict(enumerate(values)), decimals)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30))
 def test_the_deviation_is_that_of_a_sample(values):
-    found = spread(values)
-    assert found.mean == pytest.approx(statistics.fmean(values))
+    found = of(values)
+    assert found.value == pytest.approx(statistics.fmean(values))
     assert found.deviation == pytest.approx(statistics.stdev(values))
     assert (found.num, found.num_missing, found.num_not_finite) == (len(values), 0, 0)
 
@@ -52,22 +53,22 @@ def test_the_deviation_is_that_of_a_sample(values):
     ],
 )
 def test_what_is_no_finite_number_is_counted_and_left_out(values, expected):
-    found = spread(values)
+    found = of(values)
     assert (
-        found.mean, found.deviation, found.num, found.num_missing, found.num_not_finite,
+        found.value, found.deviation, found.num, found.num_missing, found.num_not_finite,
     ) == expected  # fmt: skip
 
 
 def test_groups_are_ordered_and_say_of_how_many_their_means_are():
-    rows = grouped_rows(RUNS, ["lr"], ["acc"], None)
-    assert [(list(row.keys), row.run_ids, row.cells[0].text) for row in rows] == [
+    rows = table_rows(RUNS, ["lr"], ["acc"], None)
+    assert [(list(row.keys), row.trial_ids, row.cells[0].text) for row in rows] == [
         (["0.01"], [2, 4], "0.75 (n=1)"),
         (["0.1"], [1, 3, 5], "0.60 ± 0.14 (n=2)"),
         (["10"], [7], "0.125"),
         (["–"], [6], "0.25"),
     ]
-    assert [row.cells[0].run_ids for row in rows] == [[2], [1, 3], [7], [6]]
-    two = grouped_rows(RUNS, ["opt", "lr"], ["acc"], 2)
+    assert [row.cells[0].trial_ids for row in rows] == [[2], [1, 3], [7], [6]]
+    two = table_rows(RUNS, ["opt", "lr"], ["acc"], 2)
     assert [list(row.keys) for row in two] == [
         ["adam", "0.01"], ["adam", "0.1"], ["sgd", "0.01"], ["sgd", "0.1"], ["true", "10"], ["–", "–"],
     ]  # fmt: skip
@@ -75,11 +76,11 @@ def test_groups_are_ordered_and_say_of_how_many_their_means_are():
 
 
 def test_rows_differ_from_the_baseline():
-    rows = with_baseline(grouped_rows(RUNS, ["lr"], ["acc"], None), 3)
+    rows = with_baseline(table_rows(RUNS, ["lr"], ["acc"], None), 3)
     assert [row.is_baseline for row in rows] == [False, True, False, False]
     assert rows[0].cells[0].difference == pytest.approx(0.15)
     assert rows[1].cells[0].difference is None
-    single = with_baseline(run_rows(RUNS, ["acc", "opt"], None), 1)
+    single = with_baseline(table_rows(RUNS, [], ["acc", "opt"], None), 1)
     assert single[3].cells[0].difference is None
     assert single[1].cells[0].difference == 0.25
     assert single[1].cells[1].difference is None
@@ -100,7 +101,7 @@ def test_rows_differ_from_the_baseline():
     ],
 )
 def test_numbers_have_two_digits_of_their_deviation(values, decimals, text):
-    assert spread_text(spread(values), len(values), decimals) == text
+    assert of(values, decimals).text == text
 
 
 def test_a_table_for_a_paper():

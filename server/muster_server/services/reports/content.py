@@ -16,12 +16,10 @@ from muster_server.db.models import ExperimentRow, TrialRow
 from muster_server.domain.experiments.columns import FIXED_OF_RUNS
 from muster_server.domain.messages import Message
 from muster_server.domain.reports import (
+    ReportTable,
     Scalar,
-    TableCell,
-    TableRun,
-    grouped_rows,
     place_of,
-    run_rows,
+    table_rows,
     value_text,
     with_baseline,
 )
@@ -35,12 +33,9 @@ from muster_server.schemas.reports import (
     ChartBlock,
     MarkdownBlock,
     MediaBlock,
-    ReportCellOut,
     ReportContentOut,
     ReportMediaOut,
-    ReportRowOut,
     ReportRunOut,
-    ReportTableOut,
     RunSet,
     TableBlock,
 )
@@ -235,30 +230,18 @@ def _is_in(runs: RunSet) -> ColumnElement[bool]:
 
 
 def _table(block: TableBlock, runs: Sequence[ReportRun]) -> BlockContentOut:
-    members = [TableRun(id=run.out.trial_id, values=run.values) for run in runs]
-    rows = (
-        grouped_rows(members, block.group_by, block.columns, block.decimals)
-        if block.group_by
-        else run_rows(members, block.columns, block.decimals)
-    )
+    values = {run.out.trial_id: run.values for run in runs}
+    rows = table_rows(values, block.group_by, block.columns, block.decimals)
     if block.baseline is not None:
         try:
             rows = with_baseline(rows, block.baseline)
         except LookupError:
             raise _Problem(Message("report.no_baseline", trial=block.baseline)) from None
-    table = ReportTableOut(
+    table = ReportTable(
         head=_head(block),
         num_keys=len(block.group_by),
         is_grouped=bool(block.group_by),
-        rows=[
-            ReportRowOut(
-                keys=list(row.keys),
-                cells=[_cell(cell) for cell in row.cells],
-                trial_ids=list(row.run_ids),
-                is_baseline=row.is_baseline,
-            )
-            for row in rows
-        ],
+        rows=rows,
     )
     return BlockContentOut(
         kind="table", title=block.title, runs=[run.out for run in runs], table=table
@@ -278,21 +261,6 @@ def _head(block: TableBlock) -> list[str]:
         block.headers.get(column.text) or (name if short.count(name) == 1 else column.text)
         for column, name in zip(columns, short, strict=True)
     ]
-
-
-def _cell(cell: TableCell) -> ReportCellOut:
-    found = cell.spread
-    is_number = isinstance(cell.value, float)
-    return ReportCellOut(
-        text=cell.text,
-        value=cell.value,
-        deviation=found.deviation if found else None,
-        num=found.num if found else int(is_number),
-        num_missing=found.num_missing if found else int(cell.value is None),
-        num_not_finite=found.num_not_finite if found else 0,
-        trial_ids=list(cell.run_ids),
-        difference=cell.difference,
-    )
 
 
 def _chart(session: Session, block: ChartBlock, runs: Sequence[ReportRun]) -> BlockContentOut:

@@ -7,13 +7,15 @@ import csv
 import html
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from markdown_it import MarkdownIt
 
 from muster.wire import encode_number
 from muster_server.domain.reports import (
+    ReportCell,
+    ReportTable,
     latex_number,
     latex_table,
     latex_text,
@@ -24,10 +26,8 @@ from muster_server.domain.reports import (
 from muster_server.schemas.data import Curve
 from muster_server.schemas.reports import (
     BlockContentOut,
-    ReportCellOut,
     ReportContentOut,
     ReportMediaOut,
-    ReportTableOut,
 )
 
 from ..metrics.export import without_formula
@@ -85,8 +85,7 @@ def _as_markdown(title: str, content: ReportContentOut, base: str) -> str:
         if block.problem:
             lines += [f"*{markdown_text(block.problem)}*", ""]
         if block.table is not None:
-            rows = [[*row.keys, *map(_with_difference, row.cells)] for row in block.table.rows]
-            lines.append(markdown_table(*_with_n(block.table, rows)))
+            lines.append(markdown_table(*_as_text(block.table, _with_difference, str)))
             links = ", ".join(
                 f"[{_row_name(block.table, no)}]({runs_address(base, row.trial_ids)})"
                 for no, row in enumerate(block.table.rows)
@@ -109,18 +108,19 @@ def _as_markdown(title: str, content: ReportContentOut, base: str) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _with_n(
-    table: ReportTableOut, rows: Sequence[list[str]]
+def _as_text(
+    table: ReportTable, cell_text: Callable[[ReportCell], str], key_text: Callable[[str], str]
 ) -> tuple[list[str], int, list[list[str]]]:
-    """Return head, number of keys and rows of a table, with the size of groups in a column."""
-    if not table.is_grouped:
-        return table.head, table.num_keys, list(rows)
-    sizes = [str(len(row.trial_ids)) for row in table.rows]
-    with_size = [[*row, size] for row, size in zip(rows, sizes, strict=True)]
-    return [*table.head, "n"], table.num_keys, with_size
+    """Return head, number of keys and rows of a table, with the size of groups in a last column."""
+    grouped = table.is_grouped
+    rows = [
+        [*map(key_text, row.keys), *map(cell_text, row.cells), *[str(len(row.trial_ids))] * grouped]
+        for row in table.rows
+    ]
+    return [*table.head, *["n"] * grouped], table.num_keys, rows
 
 
-def _row_name(table: ReportTableOut, no: int) -> str:
+def _row_name(table: ReportTable, no: int) -> str:
     row = table.rows[no]
     return markdown_text(", ".join(row.keys)) or f"trial {row.trial_ids[0]}"
 
@@ -157,7 +157,7 @@ def _as_html(title: str, content: ReportContentOut, base: str) -> str:
     return "".join(parts) + "</body></html>\n"
 
 
-def _html_table(table: ReportTableOut, base: str) -> str:
+def _html_table(table: ReportTable, base: str) -> str:
     names = [*table.head, *(["n"] if table.is_grouped else [])]
     head = "".join(
         f"<th{'' if no < table.num_keys else _NUM}>{_text(name)}</th>"
@@ -186,7 +186,7 @@ def _linked(text: str, trial_ids: Sequence[int], base: str) -> str:
     return f'<a href="{_text(runs_address(base, trial_ids))}">{_text(text)}</a>'
 
 
-def _with_difference(cell: ReportCellOut) -> str:
+def _with_difference(cell: ReportCell) -> str:
     if cell.difference is None:
         return cell.text
     return (
@@ -231,21 +231,15 @@ def _html_media(block: BlockContentOut, one: ReportMediaOut) -> str:
 # ---------------------------------------------------------------- tables alone
 
 
-def _latex(block: BlockContentOut, table: ReportTableOut) -> str:
-    rows = [
-        [
-            *map(latex_text, row.keys),
-            *(
-                latex_number(cell.text) if isinstance(cell.value, float) else latex_text(cell.text)
-                for cell in row.cells
-            ),
-        ]
-        for row in table.rows
-    ]
-    return latex_table(*_with_n(table, rows), block.title or "Runs")
+def _latex(block: BlockContentOut, table: ReportTable) -> str:
+    return latex_table(*_as_text(table, _latex_cell, latex_text), block.title or "Runs")
 
 
-def _csv(_: BlockContentOut, table: ReportTableOut) -> str:
+def _latex_cell(cell: ReportCell) -> str:
+    return latex_number(cell.text) if isinstance(cell.value, float) else latex_text(cell.text)
+
+
+def _csv(_: BlockContentOut, table: ReportTable) -> str:
     """Return a table with every digit: for groups the mean, the deviation, and the number of values
     of each column."""
     out = io.StringIO()

@@ -363,11 +363,9 @@ def _checked(session: Session, project: ProjectRow, blocks: Sequence[Block]) -> 
 
 def _elsewhere(session: Session, project: ProjectRow, kind: str, ids: Sequence[int]) -> list[int]:
     """Return the ids of no experiment or trial of the project, in their order."""
-    query = select(ExperimentRow.id if kind == "experiment" else TrialRow.id)
-    if kind == "trial":
-        query = query.join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
-        query = query.where(TrialRow.id.in_(ids))
+    if kind == "experiment":
+        query = select(ExperimentRow.id).where(ExperimentRow.id.in_(ids))
     else:
-        query = query.where(ExperimentRow.id.in_(ids))
+        query = select(TrialRow.id).join(ExperimentRow).where(TrialRow.id.in_(ids))
     inside = set(session.scalars(query.where(ExperimentRow.project_id == project.id)))
     return [one for one in ids if one not in inside]
