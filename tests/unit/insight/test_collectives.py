@@ -5,8 +5,6 @@ from hypothesis import strategies as st
 from muster.timeline.ranks import bus_factor
 from muster_server.domain.insight.cost_model.collectives import (
     KINDS,
-    Network,
-    collective_s,
     link_bytes,
     num_messages,
 )
@@ -45,12 +43,6 @@ def test_the_link_of_a_parameter_server_carries_every_worker():
 def test_alone_nothing_is_sent(kind, num_bytes):
     assert num_messages(kind, 1) == 0
     assert link_bytes(kind, 1, num_bytes) == 0
-
-
-def test_a_transfer_is_latency_and_bytes_over_bandwidth():
-    network = Network(latency_s=1e-3, bandwidth_bytes_per_s=1e6)
-    # 4 workers: 6 messages each time, 1.5 × 100 kB on each link.
-    assert collective_s("all_reduce", 4, 1e5, network, count=2) == pytest.approx(0.012 + 0.15)
 
 
 def test_what_cannot_be_counted_is_refused():

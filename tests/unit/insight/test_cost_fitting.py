@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster_server.domain.insight.cost_model.collectives import Network, collective_s
+from muster_server.domain.insight.cost_model.collectives import Network
 from muster_server.domain.insight.cost_model.fitting import (
     Transfer,
     fit_compute,
     fit_network,
     mean_of,
 )
+from support.training.collective_times import collective_s
 
 SIZES = (2, 4, 8)
 PAYLOADS = (2e4, 1e6, 4e7)

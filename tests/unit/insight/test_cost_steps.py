@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster_server.domain.insight.cost_model.collectives import Network, collective_s
+from muster_server.domain.insight.cost_model.collectives import Network
 from muster_server.domain.insight.cost_model.fitting import Transfer
 from muster_server.domain.insight.cost_model.links import Link, over_link, payload_share
 from muster_server.domain.insight.cost_model.steps import MeasuredRun, fit_steps, predict
+from support.training.collective_times import collective_s
 
 NETWORK = Network(latency_s=1e-4, bandwidth_bytes_per_s=1e8)
 GRADIENTS = 4e7

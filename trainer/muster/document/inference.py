@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from .common import Bounds, Mark, Text
 from .training import Data
@@ -119,7 +119,6 @@ class ServeSection:
 
 
 ExportFormat = Literal["safetensors", "hf", "pt2", "onnx"]
-EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 
 
 @dataclass(frozen=True, kw_only=True)

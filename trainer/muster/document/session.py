@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from .common import Bounds
 
 SessionKind = Literal["shell", "ssh", "jupyter", "code"]
-SESSION_KINDS: tuple[SessionKind, ...] = get_args(SessionKind)
 IDLE_MIN_S = 10.0
 IDLE_MAX_S = 30 * 86_400.0
 

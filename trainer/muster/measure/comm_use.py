@@ -49,10 +49,6 @@ class CommUse:
     num_bytes: int = 0
     count: int = 0
 
-    @property
-    def overlapped(self) -> int:
-        return self.total - self.exposed
-
 
 def comm_use(
     records: list[Collective],

@@ -44,7 +44,6 @@ from ..core.texts import storable
 from ..core.writes import changed
 from ..outputs import manifests
 
-PARTS_FOLDER = "muster-outputs/predictions"
 DONE_MAX = 64
 """Commits of one record that are applied; a worker repeats the others."""
 INSERT_ROWS = 500

@@ -67,11 +67,6 @@ def document_of(
     return json.dumps(job.document, indent=2)
 
 
-def is_sbatch(text: str) -> bool:
-    """Return whether a text is a shell script rather than a document."""
-    return text.startswith("#!")
-
-
 def read_sbatch(
     text: str,
     path: str,

@@ -80,17 +80,6 @@ def link_bytes(kind: str, size: int, num_bytes: float) -> float:
     return num_bytes
 
 
-def collective_s(
-    kind: str, size: int, num_bytes: float, network: Network, *, count: float = 1.0
-) -> float:
-    """Return the seconds that `count` collectives with `num_bytes` together take one after
-    another."""
-    return (
-        count * num_messages(kind, size) * network.latency_s
-        + link_bytes(kind, size, num_bytes) / network.bandwidth_bytes_per_s
-    )
-
-
 def _check(kind: str, size: int) -> None:
     if kind not in KINDS:
         raise ValueError(f"{kind!r} is none of {', '.join(KINDS)}")
