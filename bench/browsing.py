@@ -14,6 +14,7 @@ from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.security.passwords import hash_password
 from muster_server.services.core.accounts import users
+from muster_server.services.core.audit import Author
 
 USER, PASSWORD = "grace", "a benchmark is not a secret"
 
@@ -42,7 +43,7 @@ def add_user(database: Database) -> None:
     with database.transaction() as session:
         users.create_user(
             session, username=USER, password_hash=hash_password(PASSWORD), role="admin",
-            actor="bench", now=clock.now(),
+            by=Author("bench", clock.now()),
         )  # fmt: skip
 
 

@@ -401,6 +401,7 @@ def _sign_in_token(args: argparse.Namespace) -> int:
 
 def _create_token(args: argparse.Namespace) -> int:
     from .services.core.accounts import auth, tokens, users
+    from .services.core.audit import Author
 
     if not 1 <= args.expires_in_days <= 3650:
         raise CommandError(f"--expires-in-days {args.expires_in_days}: must be 1 to 3650")
@@ -412,8 +413,7 @@ def _create_token(args: argparse.Namespace) -> int:
                 username=args.user,
                 password_hash=None,
                 role="viewer" if args.role == "metrics" else args.role,
-                actor="system",
-                now=now,
+                by=Author("system", now),
             )
         _, secret = tokens.create_api_token(
             session,
@@ -422,8 +422,7 @@ def _create_token(args: argparse.Namespace) -> int:
             role=args.role,
             own_role="admin",
             lifetime=dt.timedelta(days=args.expires_in_days),
-            actor="system",
-            now=now,
+            by=Author("system", now),
         )
     _print(secret)
     return OK
@@ -434,6 +433,7 @@ def _create_join_token(args: argparse.Namespace) -> int:
 
     from .schemas.accounts.auth import JoinTokenIn
     from .services.core.accounts import tokens
+    from .services.core.audit import Author
 
     try:
         wanted = JoinTokenIn(pool=args.pool, uses=args.uses, expires_in_s=args.expires_in_s)
@@ -447,8 +447,7 @@ def _create_join_token(args: argparse.Namespace) -> int:
             uses=wanted.uses,
             lifetime=dt.timedelta(seconds=args.expires_in_s),
             created_by=None,
-            actor="system",
-            now=now,
+            by=Author("system", now),
         )
     if args.out is None:
         _print(secret)

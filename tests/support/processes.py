@@ -32,6 +32,7 @@ from muster_server.db.engine import Database
 from muster_server.db.migrations import upgrade
 from muster_server.db.models import ControllerLeaseRow
 from muster_server.services.core.accounts import tokens, users
+from muster_server.services.core.audit import Author
 from muster_server.services.core.liveness import CONTROLLER_LEASE
 
 from . import preloaded
@@ -137,11 +138,11 @@ class ControlPlane:
         now = clock.now()
         with self.database.transaction() as session:
             user = users.create_user(
-                session, username="ada", password_hash=None, role="admin", actor="test", now=now
+                session, username="ada", password_hash=None, role="admin", by=Author("test", now)
             )
             _, secret = tokens.create_api_token(
                 session, user=user, name="test", role=None, own_role="admin", lifetime=None,
-                actor="test", now=now,
+                by=Author("test", now),
             )  # fmt: skip
         return secret
 
@@ -150,7 +151,7 @@ class ControlPlane:
         with self.database.transaction() as session:
             _, secret = tokens.create_join_token(
                 session, pool="default", uses=uses, lifetime=dt.timedelta(hours=1),
-                created_by=None, actor="test", now=clock.now(),
+                created_by=None, by=Author("test", clock.now()),
             )  # fmt: skip
         return secret
 

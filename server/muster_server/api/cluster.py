@@ -20,7 +20,7 @@ from muster_server.schemas.cluster import (
     SystemMetricsOut,
     UtilizationOut,
 )
-from muster_server.services.core import audit
+from muster_server.services.core.callers import record
 from muster_server.services.core.paging import (
     MAX_LIMIT,
     at_microseconds,
@@ -32,7 +32,7 @@ from muster_server.services.experiments import views
 from muster_server.services.nodes import management, system_metrics, utilization
 from muster_server.services.scheduling import queue, queue_order
 
-from .http.deps import Db, Foresee, Me, RemoteAddr
+from .http.deps import By, Db, Foresee, Me
 
 router = APIRouter(tags=["cluster"])
 
@@ -157,25 +157,14 @@ def list_queue(
 
 
 @router.post("/queue:move")
-def move_in_queue(
-    database: Db, foresight: Foresee, me: Me, addr: RemoteAddr, wish: QueueMove
-) -> QueueMoved:
+def move_in_queue(database: Db, foresight: Foresee, by: By, wish: QueueMove) -> QueueMoved:
     """Move a waiting trial, or all of an experiment, among equals: those of the same pool, slot
     type, priority and project. Its owner and administrators may."""
-    now = clock.now()
     with database.transaction() as session:
-        moved = queue_order.move(session, wish, me, now=now)
-        audit.record(
-            session,
-            actor=me.actor,
-            action="queue.moved",
-            subject=f"trial:{wish.trial_id}"
-            if wish.trial_id is not None
-            else f"experiment:{wish.experiment_id}",
-            now=now,
-            remote_addr=addr,
-            detail=wish.model_dump(exclude_none=True),
-        )
+        moved = queue_order.move(session, wish, by.principal, now=by.now)
+        trial = f"trial:{wish.trial_id}"
+        subject = f"experiment:{wish.experiment_id}" if wish.trial_id is None else trial
+        record(session, "queue.moved", subject, by, wish.model_dump(exclude_none=True))
     with database.read() as session:
-        first = queue.queue_item(session, foresight, moved[0], now=now)
+        first = queue.queue_item(session, foresight, moved[0], now=by.now)
     return QueueMoved(num_trials=len(moved), first=first)

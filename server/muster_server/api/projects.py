@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path
-from sqlalchemy.orm import Session
 
 from muster_server import clock
-from muster_server.api.http.deps import Cursor, Db, Limit, Me, RemoteAddr
+from muster_server.api.http.deps import By, Cursor, Db, Limit
 from muster_server.db.models import EventRow
 from muster_server.schemas.base import Page
 from muster_server.schemas.budgets import PoolIn, PoolOut, ProjectIn, ProjectOut, ProjectPatch
 from muster_server.schemas.cluster import EventOut
 from muster_server.schemas.providers import PilotOut, ProviderIn, ProviderOut
-from muster_server.security.principal import Principal
-from muster_server.services.core import audit, lookup
+from muster_server.services.core import lookup
+from muster_server.services.core.callers import record
 from muster_server.services.core.event_views import list_events
 from muster_server.services.providers import management as providers
 from muster_server.services.quota import pools, projects
@@ -34,12 +33,12 @@ def list_projects(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[Proj
 
 
 @router.post("/projects", status_code=201)
-def create_project(body: ProjectIn, db: Db, me: Me, addr: RemoteAddr) -> ProjectOut:
+def create_project(body: ProjectIn, db: Db, by: By) -> ProjectOut:
     """Create a project. Submitting to a name that does not exist creates one as well."""
     with db.transaction() as session:
         now = clock.now()
-        projects.create_project(session, body, actor=me.name, now=now)
-        _audit(session, me, addr, "projects.created", f"project:{body.name}")
+        projects.create_project(session, body, actor=by.principal.name, now=now)
+        record(session, "projects.created", f"project:{body.name}", by)
         session.flush()
         return projects.project_out(session, body.name, now)
 
@@ -52,25 +51,23 @@ def get_project(name: ProjectPath, db: Db) -> ProjectOut:
 
 
 @router.patch("/projects/{name}")
-def update_project(
-    name: ProjectPath, body: ProjectPatch, db: Db, me: Me, addr: RemoteAddr
-) -> ProjectOut:
+def update_project(name: ProjectPath, body: ProjectPatch, db: Db, by: By) -> ProjectOut:
     """Change weight, quotas or budget, or reset the count of spending."""
     with db.transaction() as session:
         now = clock.now()
-        projects.update_project(session, name, body, actor=me.name, now=now)
+        projects.update_project(session, name, body, actor=by.principal.name, now=now)
         changed = body.model_dump(mode="json", exclude_unset=True)
-        _audit(session, me, addr, "projects.changed", f"project:{name}", changed)
+        record(session, "projects.changed", f"project:{name}", by, changed)
         session.flush()
         return projects.project_out(session, name, now)
 
 
 @router.delete("/projects/{name}", status_code=204)
-def delete_project(name: ProjectPath, db: Db, me: Me, addr: RemoteAddr) -> None:
+def delete_project(name: ProjectPath, db: Db, by: By) -> None:
     """Remove a project that has no experiments."""
     with db.transaction() as session:
         projects.delete_project(session, name)
-        _audit(session, me, addr, "projects.deleted", f"project:{name}")
+        record(session, "projects.deleted", f"project:{name}", by)
 
 
 @router.get("/projects/{name}/events")
@@ -91,22 +88,22 @@ def list_pools(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[PoolOut
 
 
 @router.put("/pools/{name}")
-def set_pool(name: PoolPath, body: PoolIn, db: Db, me: Me, addr: RemoteAddr) -> PoolOut:
+def set_pool(name: PoolPath, body: PoolIn, db: Db, by: By) -> PoolOut:
     """Set what a slot of the pool costs per hour, and how well its nodes must isolate jobs, for what
     is placed from now on."""
     with db.transaction() as session:
         pools.change_pool(session, name, body, clock.now())
         detail = body.model_dump(mode="json", exclude_none=True)
-        _audit(session, me, addr, "pools.changed", f"pool:{name}", detail)
+        record(session, "pools.changed", f"pool:{name}", by, detail)
         return pools.get_pool(session, name)
 
 
 @router.delete("/pools/{name}", status_code=204)
-def delete_pool(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> None:
+def delete_pool(name: PoolPath, db: Db, by: By) -> None:
     """Delete the settings of a pool that has no nodes."""
     with db.transaction() as session:
         pools.delete_pool(session, name)
-        _audit(session, me, addr, "pools.deleted", f"pool:{name}")
+        record(session, "pools.deleted", f"pool:{name}", by)
 
 
 @router.get("/pools/{name}/provider")
@@ -117,23 +114,21 @@ def get_pool_provider(name: PoolPath, db: Db) -> ProviderOut:
 
 
 @router.put("/pools/{name}/provider")
-def set_pool_provider(
-    name: PoolPath, body: ProviderIn, db: Db, me: Me, addr: RemoteAddr
-) -> ProviderOut:
+def set_pool_provider(name: PoolPath, body: ProviderIn, db: Db, by: By) -> ProviderOut:
     """Have pilots submitted to a batch system for what waits in the pool."""
     with db.transaction() as session:
         providers.set_provider(session, name, body, now=clock.now())
         detail = body.model_dump(mode="json")
-        _audit(session, me, addr, "pools.provider_set", f"pool:{name}", detail)
+        record(session, "pools.provider_set", f"pool:{name}", by, detail)
         return providers.get_provider(session, name, now=clock.now())
 
 
 @router.delete("/pools/{name}/provider", status_code=204)
-def delete_pool_provider(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> None:
+def delete_pool_provider(name: PoolPath, db: Db, by: By) -> None:
     """Submit no more pilots. Those that wait are canceled, those that run leave once they are idle."""
     with db.transaction() as session:
         providers.remove_provider(session, name, now=clock.now())
-        _audit(session, me, addr, "pools.provider_removed", f"pool:{name}")
+        record(session, "pools.provider_removed", f"pool:{name}", by)
 
 
 @router.get("/pools/{name}/pilots")
@@ -141,22 +136,3 @@ def list_pilots(name: PoolPath, db: Db, cursor: Cursor = None, limit: Limit = 50
     """List the pilots of a pool, the newest first, those that have ended included."""
     with db.read() as session:
         return providers.list_pilots(session, name, cursor=cursor, limit=limit)
-
-
-def _audit(
-    session: Session,
-    me: Principal,
-    addr: str,
-    action: str,
-    subject: str,
-    detail: dict[str, Any] | None = None,
-) -> None:
-    audit.record(
-        session,
-        actor=me.actor,
-        action=action,
-        subject=subject,
-        now=clock.now(),
-        remote_addr=addr,
-        detail=detail,
-    )

@@ -23,6 +23,7 @@ from muster_server.clock import now as wall_clock
 from muster_server.db.engine import Database
 from muster_server.db.tables import SchemaMismatch, migrate
 from muster_server.services.core.accounts import auth, identity, tokens, users
+from muster_server.services.core.audit import Author
 from muster_server.settings import WrongSettings, checked_settings
 
 LOCAL_USER = "local"
@@ -36,15 +37,11 @@ JOIN_TRIES = 3
 def prepare(
     session: Session, *, cli_token: str | None, join_uses: int, now: dt.datetime
 ) -> dict[str, Any]:
+    by = Author("system", now)
     user = auth.find_user(session, LOCAL_USER)
     if user is None:
         user = users.create_user(
-            session,
-            username=LOCAL_USER,
-            password_hash=None,
-            role="admin",
-            actor="system",
-            now=now,
+            session, username=LOCAL_USER, password_hash=None, role="admin", by=by
         )
     if cli_token is None or identity.principal_of_bearer(session, cli_token, now=now) is None:
         _, cli_token = tokens.create_api_token(
@@ -54,8 +51,7 @@ def prepare(
             role="admin",
             own_role="admin",
             lifetime=CLI_TOKEN_LIFETIME,
-            actor="system",
-            now=now,
+            by=by,
         )
     join_token = join_token_id = None
     if join_uses > 0:
@@ -65,8 +61,7 @@ def prepare(
             uses=join_uses * JOIN_TRIES,
             lifetime=JOIN_TOKEN_LIFETIME,
             created_by=user.id,
-            actor="system",
-            now=now,
+            by=by,
         )
         join_token_id = row.id
     first_time = auth.setup_required(session)

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from muster_server import clock
 from muster_server.db.models import ApiTokenRow, AuditRow, OneTimeTokenRow, UserRow
 from muster_server.services.core.accounts import auth, tokens
+from muster_server.services.core.audit import Author
 
 PASSWORD = "a tolerable passphrase"
 
@@ -166,12 +167,8 @@ def test_a_link_ends_with_the_api_token_that_made_it(connect, invite, database):
     token = token_of(invite())
     with database.transaction() as session:
         made_by = session.scalars(select(OneTimeTokenRow.api_token_id)).one()
-        tokens.revoke_all_of_user(
-            session,
-            session.get_one(ApiTokenRow, made_by).user_id,
-            actor="system",
-            now=clock.now(),
-        )
+        user_id = session.get_one(ApiTokenRow, made_by).user_id
+        tokens.revoke_all_of_user(session, user_id, Author("system", clock.now()))
     assert code(accept(connect(), token)) == "auth.bad_invitation"
 
 

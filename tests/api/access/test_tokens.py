@@ -10,6 +10,7 @@ from muster_server import clock
 from muster_server.db.models import ApiTokenRow, JoinTokenRow, UserRow
 from muster_server.security import passwords
 from muster_server.services.core.accounts import auth
+from muster_server.services.core.audit import Author
 from muster_server.settings import Settings
 
 # What is revoked with what is decided in SQL.
@@ -116,7 +117,7 @@ def test_a_revoked_token_makes_no_more(token, database):
         with pytest.raises(NotSignedIn):
             tokens.create_api_token(
                 session, user=session.get_one(UserRow, row.user_id), name="late", role=None,
-                own_role="member", lifetime=None, parent_id=row.id, actor="t", now=clock.now(),
+                own_role="member", lifetime=None, parent_id=row.id, by=Author("t", clock.now()),
             )  # fmt: skip
 
 

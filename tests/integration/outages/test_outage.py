@@ -32,6 +32,7 @@ from muster_server.app import create_app
 from muster_server.db.engine import Database
 from muster_server.db.migrations import upgrade
 from muster_server.services.core.accounts import tokens, users
+from muster_server.services.core.audit import Author
 from support.agent import FakeAgent
 from support.data import add_attempt, add_experiment, add_trial, metrics_record
 from support.live import serving
@@ -128,15 +129,15 @@ def node(settings: Any, database: Database, tmp_path: Path) -> Iterator[Node]:
         now = clock.now()
         with database.transaction() as session:
             user = users.create_user(
-                session, username="ada", password_hash=None, role="admin", actor="test", now=now
+                session, username="ada", password_hash=None, role="admin", by=Author("test", now)
             )
             _, token = tokens.create_api_token(
                 session, user=user, name="test", role=None, own_role="admin", lifetime=None,
-                actor="test", now=now,
+                by=Author("test", now),
             )  # fmt: skip
             _, join = tokens.create_join_token(
                 session, pool="default", uses=1, lifetime=dt.timedelta(hours=1),
-                created_by=None, actor="test", now=now,
+                created_by=None, by=Author("test", now),
             )  # fmt: skip
 
         with contextlib.ExitStack() as clients:

@@ -30,10 +30,7 @@ def write(database):
     def add(*actions):
         with database.transaction() as session:
             for action in actions:
-                audit.record(
-                    session, actor="user:ada", action=action, subject="x:1", now=clock.now(),
-                    detail={"ratio": 0.1, "ä": [1, None]},
-                )  # fmt: skip
+                audit.record(session, action, "x:1", audit.Author("user:ada", clock.now()), {"ratio": 0.1, "ä": [1, None]})  # fmt: skip
 
     return add
 

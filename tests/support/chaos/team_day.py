@@ -42,6 +42,7 @@ from muster.client import Client, ClientError, Target
 from muster_server import clock
 from muster_server.db.models import UserRow
 from muster_server.services.core.accounts import tokens, users
+from muster_server.services.core.audit import Author
 from support.ports import free_port
 from support.processes import ControlPlane, control_plane
 
@@ -322,11 +323,11 @@ def add_people(plane: ControlPlane, num: int) -> list[str]:
         for number in range(num):
             user: UserRow = users.create_user(
                 session, username=f"person-{number}", password_hash=None, role="member",
-                actor="bench", now=clock.now(),
+                by=Author("bench", clock.now()),
             )  # fmt: skip
             _, secret = tokens.create_api_token(
                 session, user=user, name="bench", role=None, own_role="member", lifetime=None,
-                actor="bench", now=clock.now(),
+                by=Author("bench", clock.now()),
             )  # fmt: skip
             secrets.append(secret)
     return secrets

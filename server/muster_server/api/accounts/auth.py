@@ -31,6 +31,7 @@ from muster_server.security.cookies import clear_session_cookie, set_session_coo
 from muster_server.security.encryption import key_ring_or_none
 from muster_server.security.principal import Principal
 from muster_server.security.rate_limits import SignInLimits
+from muster_server.services.core import audit
 from muster_server.services.core.accounts import auth, openid, second_factor, users
 from muster_server.services.core.accounts.identity import lower_user_role
 from muster_server.settings import Settings
@@ -272,9 +273,7 @@ async def change_password(
                 verified_hash=known_hash,
                 new_hash=new_hash,
                 revoke_tokens=body.revoke_tokens,
-                actor=me.actor,
-                remote_addr=addr,
-                now=now,
+                by=audit.Author(me.actor, now, addr),
             )
             if me.session_hash is None:
                 return None

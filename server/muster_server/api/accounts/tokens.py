@@ -22,12 +22,12 @@ from muster_server.schemas.accounts.auth import (
     TokenRole,
 )
 from muster_server.schemas.base import Page
-from muster_server.security.principal import Principal
 from muster_server.services.core.accounts import tokens
 from muster_server.services.core.accounts.identity import lower_role
+from muster_server.services.core.callers import Caller
 from muster_server.settings import Settings
 
-from ..http.deps import Config, Cursor, Db, Id, Limit, Me, RemoteAddr
+from ..http.deps import By, Config, Cursor, Db, Id, Limit, Me
 
 router = APIRouter(tags=["tokens"])
 
@@ -47,16 +47,16 @@ def list_tokens(db: Db, me: Me, cursor: Cursor = None, limit: Limit = 50) -> Pag
     summary="Make an API token",
     status_code=status.HTTP_201_CREATED,
 )
-def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreated:
+def create_token(body: TokenIn, db: Db, by: By) -> TokenCreated:
     """Create an API token. The secret is in this response and nowhere else. With a token you
     can create one that ranks no higher, lasts no longer and is limited to no other projects; it ends
     when that one ends or is revoked."""
     with db.transaction() as session:
-        user = session.get(UserRow, me.user_id)
+        user = session.get(UserRow, by.principal.user_id)
         if user is None:
             raise NotFound("users.not_found", "This user was removed.")
-        own_role = lower_role(me.role, user.role)
-        return make_token(session, user, body, own_role=own_role, me=me, addr=addr)
+        own_role = lower_role(by.principal.role, user.role)
+        return make_token(session, user, body, own_role=own_role, by=by)
 
 
 @router.delete(
@@ -64,9 +64,10 @@ def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreate
     summary="Revoke an API token",
     status_code=status.HTTP_204_NO_CONTENT,
 )
-def revoke_token(token_id: Id, db: Db, me: Me, addr: RemoteAddr) -> None:
+def revoke_token(token_id: Id, db: Db, by: By) -> None:
     """Revoke your own token, or anybody's as an administrator. It stops working at once, and so
     does all that was made with it. A token revokes none that ranks above it or sees more projects."""
+    me = by.principal
     with db.transaction() as session:
         tokens.revoke_api_token(
             session,
@@ -74,9 +75,7 @@ def revoke_token(token_id: Id, db: Db, me: Me, addr: RemoteAddr) -> None:
             user_id=None if me.role == "admin" and not me.is_limited else me.user_id,
             limited_by=me.token_id if me.is_limited else None,
             own_role="admin" if me.token_id is None else lower_role(me.role, me.role),
-            actor=me.actor,
-            remote_addr=addr,
-            now=clock.now(),
+            by=by.author,
         )
 
 
@@ -94,9 +93,7 @@ def list_join_tokens(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[J
     summary="Make a token with which agents join",
     status_code=status.HTTP_201_CREATED,
 )
-def create_join_token(
-    body: JoinTokenIn, db: Db, me: Me, config: Config, addr: RemoteAddr
-) -> JoinTokenCreated:
+def create_join_token(body: JoinTokenIn, db: Db, by: By, config: Config) -> JoinTokenCreated:
     """Create a join token, which an agent exchanges for a credential of its own at its first start.
     Made with an API token, it ends with that one, and agents that joined with it stay."""
     with db.transaction() as session:
@@ -105,11 +102,9 @@ def create_join_token(
             pool=body.pool,
             uses=body.uses,
             lifetime=lifetime(body.expires_in_s, "seconds"),
-            created_by=me.user_id,
-            parent_id=me.token_id,
-            actor=me.actor,
-            remote_addr=addr,
-            now=clock.now(),
+            created_by=by.principal.user_id,
+            parent_id=by.principal.token_id,
+            by=by.author,
         )
         return JoinTokenCreated(
             **JoinTokenOut.from_row(row).model_dump(),
@@ -125,12 +120,10 @@ def create_join_token(
     summary="Revoke a join token",
     status_code=status.HTTP_204_NO_CONTENT,
 )
-def revoke_join_token(token_id: Id, db: Db, me: Me, addr: RemoteAddr) -> None:
+def revoke_join_token(token_id: Id, db: Db, by: By) -> None:
     """Revoke a join token. Agents that have joined with it stay: remove their nodes to end those."""
     with db.transaction() as session:
-        tokens.revoke_join_token(
-            session, token_id, actor=me.actor, remote_addr=addr, now=clock.now()
-        )
+        tokens.revoke_join_token(session, token_id, by.author)
 
 
 def lifetime(amount: int | None, unit: str) -> dt.timedelta | None:
@@ -165,8 +158,7 @@ def make_token(
     body: TokenIn,
     *,
     own_role: TokenRole,
-    me: Principal,
-    addr: str,
+    by: Caller,
 ) -> TokenCreated:
     """Create a token of a user as the caller asks for it. own_role: role that it may have at most."""
     row, secret = tokens.create_api_token(
@@ -176,11 +168,9 @@ def make_token(
         role=body.role,
         own_role=own_role,
         lifetime=lifetime(body.expires_in_days, "days"),
-        parent_id=me.token_id,
+        parent_id=by.principal.token_id,
         projects=body.projects,
-        actor=me.actor,
-        remote_addr=addr,
-        now=clock.now(),
+        by=by.author,
     )
     return token_created(session, row, secret)
 

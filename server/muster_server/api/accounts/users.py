@@ -27,7 +27,7 @@ from muster_server.services.core import audit
 from muster_server.services.core.accounts import auth, invitations, tokens, users
 from muster_server.services.core.accounts.identity import lower_role, lower_user_role
 
-from ..http.deps import Config, Cursor, Db, Id, Limit, Me, RemoteAddr
+from ..http.deps import By, Config, Cursor, Db, Id, Limit, Me
 from .auth import password_work, sessions_out
 from .tokens import make_token, tokens_out
 
@@ -53,7 +53,7 @@ def list_users(
     summary="Add a user or a service account",
     status_code=status.HTTP_201_CREATED,
 )
-async def create_user(body: UserIn, request: Request, db: Db, me: Me, addr: RemoteAddr) -> UserOut:
+async def create_user(body: UserIn, request: Request, db: Db, by: By) -> UserOut:
     """Add a person, who has a password, or a service account, which has none and cannot be an administrator."""
     password = body.password
     users.require_possible(body.kind, role=body.role, has_password=password is not None)
@@ -72,9 +72,7 @@ async def create_user(body: UserIn, request: Request, db: Db, me: Me, addr: Remo
                 role=body.role,
                 kind=body.kind,
                 description=body.description,
-                actor=me.actor,
-                remote_addr=addr,
-                now=clock.now(),
+                by=by.author,
             )
             return users_out(session, [row])[0]
 
@@ -82,7 +80,7 @@ async def create_user(body: UserIn, request: Request, db: Db, me: Me, addr: Remo
 
 
 @router.patch("/users/{user_id}", summary="Change a user's role or description, or deactivate one")
-def update_user(user_id: Id, body: UserPatch, db: Db, me: Me, addr: RemoteAddr) -> UserOut:
+def update_user(user_id: Id, body: UserPatch, db: Db, by: By) -> UserOut:
     """Change a user and end the user's sessions. The last administrator keeps the role."""
     with db.transaction() as session:
         row = users.update_user(
@@ -91,9 +89,7 @@ def update_user(user_id: Id, body: UserPatch, db: Db, me: Me, addr: RemoteAddr) 
             role=body.role,
             is_active=body.is_active,
             description=body.description,
-            actor=me.actor,
-            remote_addr=addr,
-            now=clock.now(),
+            by=by.author,
         )
         return users_out(session, [row])[0]
 
@@ -115,12 +111,12 @@ def list_user_tokens(
     summary="Make an API token for a service account",
     status_code=status.HTTP_201_CREATED,
 )
-def create_user_token(user_id: Id, body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreated:
+def create_user_token(user_id: Id, body: TokenIn, db: Db, by: By) -> TokenCreated:
     """Create a token of a service account. Created with a token of yours, it ends with that one."""
     with db.transaction() as session:
         user = users.get_service_account(session, user_id)
         own_role = lower_role(user.role, user.role)
-        return make_token(session, user, body, own_role=own_role, me=me, addr=addr)
+        return make_token(session, user, body, own_role=own_role, by=by)
 
 
 @router.get("/users/{user_id}/sessions", summary="The sessions of a user")

@@ -35,12 +35,10 @@ def note_refusal(
         with database.transaction() as session:
             audit.record(
                 session,
-                actor=refusal.actor,
-                action=refusal.action,
-                subject=refusal.subject,
-                remote_addr=refusal.address,
-                now=clock.now(),
-                detail={**detail, "times": refusal.times} if refusal.times > 1 else detail,
+                refusal.action,
+                refusal.subject,
+                audit.Author(refusal.actor, clock.now(), refusal.address),
+                {**detail, "times": refusal.times} if refusal.times > 1 else detail,
             )
     except SQLAlchemyError as error:
         log.warning("refusal_not_recorded", error=type(error).__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import or_, select
@@ -14,24 +15,26 @@ from muster_server.db.models import AuditRow
 from .paging import read_page
 
 
+@dataclass(frozen=True)
+class Author:
+    """Who changes something, when, and from which address."""
+
+    actor: str
+    now: dt.datetime
+    remote_addr: str = ""
+
+
 def record(
-    session: Session,
-    *,
-    actor: str,
-    action: str,
-    subject: str,
-    now: dt.datetime,
-    remote_addr: str = "",
-    detail: Mapping[str, Any] | None = None,
+    session: Session, action: str, subject: str, by: Author, detail: Mapping[str, Any] | None = None
 ) -> None:
     """Add one line, in the transaction of what it tells about. `action` is stable ("auth.login")."""
     session.add(
         AuditRow(
-            at=now,
-            actor=actor[:160],
+            at=by.now,
+            actor=by.actor[:160],
             action=action,
             subject=subject[:160],
-            remote_addr=remote_addr[:64],
+            remote_addr=by.remote_addr[:64],
             detail=dict(detail or {}),
         )
     )

@@ -26,6 +26,10 @@ class Caller:
     via: str = ""
     """What made the call for the user: "mcp" for a tool of an assistant."""
 
+    @property
+    def author(self) -> audit.Author:
+        return audit.Author(self.principal.actor, self.now, self.remote_addr)
+
 
 def record(
     session: Session,
@@ -36,15 +40,8 @@ def record(
 ) -> None:
     """Add a line to the audit trail."""
     how = {"bulk": caller.bulk, "via": caller.via}
-    audit.record(
-        session,
-        actor=caller.principal.actor,
-        action=action,
-        subject=subject,
-        now=caller.now,
-        remote_addr=caller.remote_addr,
-        detail={**(detail or {}), **{name: value for name, value in how.items() if value}},
-    )
+    made = {**(detail or {}), **{name: value for name, value in how.items() if value}}
+    audit.record(session, action, subject, caller.author, made)
 
 
 def note(

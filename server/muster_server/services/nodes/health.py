@@ -179,12 +179,7 @@ def release(session: Session, node_id: str, *, actor: str, now: dt.datetime) -> 
     clear(session, node)
     if was:
         audit.record(
-            session,
-            actor=actor,
-            action="node.release",
-            subject=f"node:{node.name}",
-            now=now,
-            detail={"reason": was},
+            session, "node.release", f"node:{node.name}", audit.Author(actor, now), {"reason": was}
         )
         add_event(
             session,

@@ -84,12 +84,10 @@ def create(
     is_planned = starts_at > now
     audit.record(
         session,
-        actor=actor,
-        action="maintenance.plan" if is_planned else "maintenance.start",
-        subject=f"maintenance:{row.id}",
-        now=now,
-        remote_addr=remote_addr,
-        detail={
+        "maintenance.plan" if is_planned else "maintenance.start",
+        f"maintenance:{row.id}",
+        audit.Author(actor, now, remote_addr),
+        {
             "starts_at": starts_at.isoformat(),
             "ends_at": None if ends_at is None else ends_at.isoformat(),
             **wish.model_dump(include={"pools", "nodes", "reason", "running"}),
@@ -117,12 +115,10 @@ def end(
     row.ended_at, row.ended_by = now, actor[:160]
     audit.record(
         session,
-        actor=actor,
-        action="maintenance.end",
-        subject=f"maintenance:{row.id}",
-        now=now,
-        remote_addr=remote_addr,
-        detail={"was_active": row.starts_at <= now, "reason": row.reason},
+        "maintenance.end",
+        f"maintenance:{row.id}",
+        audit.Author(actor, now, remote_addr),
+        {"was_active": row.starts_at <= now, "reason": row.reason},
     )
     window = window_of(row)
     told = f"{window.ended} {actor} ended it." if row.starts_at <= now else window.called_off

@@ -200,11 +200,10 @@ def set_scheduling(
     if row.scheduling != scheduling:
         audit.record(
             session,
-            actor=actor,
-            action="node.scheduling",
-            subject=f"node:{row.name}",
-            now=now,
-            detail={"before": row.scheduling, "after": scheduling},
+            "node.scheduling",
+            f"node:{row.name}",
+            audit.Author(actor, now),
+            {"before": row.scheduling, "after": scheduling},
         )
         row.scheduling = scheduling
         add_event(
@@ -250,7 +249,7 @@ def remove_node(session: Session, node_id: str, *, actor: str, now: dt.datetime)
         )
     if not is_legal(NODE_TRANSITIONS, row.state, NodeState.REMOVED):
         raise Conflict("nodes.in_use", f"{row.name} is {row.state}.", hint="Try again in a moment.")
-    audit.record(session, actor=actor, action="node.remove", subject=f"node:{row.name}", now=now)
+    audit.record(session, "node.remove", f"node:{row.name}", audit.Author(actor, now))
     remove_row(session, row, f"{row.name} is REMOVED: removed by {actor}.", now=now)
 
 

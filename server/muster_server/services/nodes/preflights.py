@@ -92,11 +92,10 @@ def request(
     )
     audit.record(
         session,
-        actor=actor,
-        action="preflight.requested",
-        subject=f"preflight:{row.id}",
-        now=now,
-        detail={"nodes": [node.name for node in nodes]},
+        "preflight.requested",
+        f"preflight:{row.id}",
+        audit.Author(actor, now),
+        {"nodes": [node.name for node in nodes]},
     )
     return _out(row)
 

@@ -15,6 +15,7 @@ from muster_server.domain.providers.planning import PROVEN_S, backoff_s
 from muster_server.domain.scheduling.resources import Owner
 
 from ..core.accounts.tokens import create_join_token
+from ..core.audit import Author
 from ..core.events import add_event
 from ..core.writes import Outdated, require_one
 from .costs import add_spending, num_affordable
@@ -86,8 +87,7 @@ def begin_submission(session: Session, pilot_id: str, *, now: dt.datetime) -> st
         uses=1,
         lifetime=TOKEN_LIFETIME,
         created_by=None,
-        actor=f"provider:{row.pool}",
-        now=now,
+        by=Author(f"provider:{row.pool}", now),
     )
     return secret
 

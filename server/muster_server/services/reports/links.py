@@ -89,12 +89,10 @@ def open_link(
     link.last_used_at = now
     audit.record(
         session,
-        actor=f"link:{link.id}",
-        action="reports.link_opened",
-        subject=f"report:{report.id}",
-        now=now,
-        remote_addr=remote_addr,
-        detail={"title": report.title},
+        "reports.link_opened",
+        f"report:{report.id}",
+        audit.Author(f"link:{link.id}", now, remote_addr),
+        {"title": report.title},
     )
     return report.id, link.expires_at
 

@@ -51,11 +51,10 @@ def remove_old(
             audit_seals.move_base(session, base, keys=keys, now=now)
             audit.record(
                 session,
-                actor="system",
-                action="audit.removed",
-                subject="audit",
-                detail={"up_to": base.no, "days": days},
-                now=now,
+                "audit.removed",
+                "audit",
+                audit.Author("system", now),
+                {"up_to": base.no, "days": days},
             )
     left_s = deadline - time.monotonic()
     delete_all(database, _delete_before_base, budget_s=max(0.0, left_s))

@@ -57,10 +57,9 @@ def deliver(
         row.last_used_at = now
     audit.record(
         session,
-        actor=f"node:{node_name}",
-        action="secrets.delivered",
-        subject=f"allocation:{allocation.id}",
-        now=now,
-        detail={"experiment": experiment.id, "trial": allocation.trial_id, "names": names},
+        "secrets.delivered",
+        f"allocation:{allocation.id}",
+        audit.Author(f"node:{node_name}", now),
+        {"experiment": experiment.id, "trial": allocation.trial_id, "names": names},
     )
     return SecretsReply(secrets=values)

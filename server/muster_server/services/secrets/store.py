@@ -174,11 +174,10 @@ def rotate_batch(
     if num_rotated:
         audit.record(
             session,
-            actor="system",
-            action="secrets.rotated",
-            subject="secrets",
-            now=now,
-            detail={"key_id": keys.current_id, "count": num_rotated},
+            "secrets.rotated",
+            "secrets",
+            audit.Author("system", now),
+            {"key_id": keys.current_id, "count": num_rotated},
         )
     return Rotation(
         last_id=getattr(rows[-1], id_.name) if rows else None,

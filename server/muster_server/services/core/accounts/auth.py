@@ -97,15 +97,16 @@ def set_up(
         .where(OneTimeTokenRow.kind == "setup", OneTimeTokenRow.used_at.is_(None))
         .values(used_at=now)
     )
-    audit.record(
-        session,
-        actor=f"user:{username}",
-        action="auth.setup",
-        subject=f"user:{username}",
-        remote_addr=remote_addr,
-        now=now,
-    )
+    record_own(session, "auth.setup", user, now, remote_addr)
     return user
+
+
+def record_own(
+    session: Session, action: str, user: UserRow, now: dt.datetime, remote_addr: str = ""
+) -> None:
+    """Add a line to the audit trail about what a user did with the user's own account."""
+    who = f"user:{user.username}"
+    audit.record(session, action, who, audit.Author(who, now, remote_addr))
 
 
 def find_user(session: Session, username: str) -> UserRow | None:
@@ -133,14 +134,7 @@ def log_in(
     if new_hash is not None:
         user.password_hash = new_hash
     user.last_login_at = now
-    audit.record(
-        session,
-        actor=f"user:{user.username}",
-        action="auth.login",
-        subject=f"user:{user.username}",
-        remote_addr=remote_addr,
-        now=now,
-    )
+    record_own(session, "auth.login", user, now, remote_addr)
     return user
 
 
@@ -168,11 +162,7 @@ def create_sign_in_token(session: Session, *, username: str | None, now: dt.date
         )
     require_person(user)
     audit.record(
-        session,
-        actor="system",
-        action="auth.sign_in_token_created",
-        subject=f"user:{user.username}",
-        now=now,
+        session, "auth.sign_in_token_created", f"user:{user.username}", audit.Author("system", now)
     )
     return _one_time_token(session, "sign_in", user.id, SIGN_IN_TOKEN_LIFETIME, now)
 
@@ -197,14 +187,7 @@ def use_sign_in_token(
     if user is None or not user.is_active:
         raise _bad_one_time_token()
     user.last_login_at = now
-    audit.record(
-        session,
-        actor=f"user:{user.username}",
-        action="auth.one_time_sign_in",
-        subject=f"user:{user.username}",
-        remote_addr=remote_addr,
-        now=now,
-    )
+    record_own(session, "auth.one_time_sign_in", user, now, remote_addr)
     return user
 
 
@@ -325,12 +308,10 @@ def end_listed_session(
     session.delete(row)
     audit.record(
         session,
-        actor=principal.actor,
-        action="auth.session_ended",
-        subject=f"user:{user.username}",
-        detail={"session": id},
-        remote_addr=remote_addr,
-        now=now,
+        "auth.session_ended",
+        f"user:{user.username}",
+        audit.Author(principal.actor, now, remote_addr),
+        {"session": id},
     )
 
 
@@ -349,9 +330,7 @@ def change_password(
     verified_hash: str | None,
     new_hash: str,
     revoke_tokens: bool,
-    actor: str,
-    remote_addr: str,
-    now: dt.datetime,
+    by: audit.Author,
 ) -> UserRow:
     """Set a new password, and end every session of the user and, if wanted, every API token.
 
@@ -365,15 +344,8 @@ def change_password(
     user.password_hash = new_hash
     end_all_sessions(session, user_id)
     if revoke_tokens:
-        tokens.revoke_all_of_user(session, user_id, actor=actor, remote_addr=remote_addr, now=now)
-    audit.record(
-        session,
-        actor=actor,
-        action="auth.password_changed",
-        subject=f"user:{user.username}",
-        remote_addr=remote_addr,
-        now=now,
-    )
+        tokens.revoke_all_of_user(session, user_id, by)
+    audit.record(session, "auth.password_changed", f"user:{user.username}", by)
     return user
 
 

@@ -17,8 +17,8 @@ from muster_server.db.models import ApiTokenRow, DeviceLoginRow, UserRow
 from muster_server.errors import Conflict, Forbidden, NotFound, NotSignedIn, TooManyRequests
 from muster_server.security.tokens import hash_secret, mint
 
-from .. import audit
-from ..callers import Caller
+from ..audit import Author
+from ..callers import Caller, record
 from . import auth, tokens
 from .identity import lower_role
 
@@ -90,14 +90,12 @@ def answer(
     ).all()
     if not answered:
         raise NotFound("auth.no_device_login", f"No command line waits with the code {code}.")
-    audit.record(
+    record(
         session,
-        actor=caller.principal.actor,
-        action=f"auth.device_{state}",
-        subject=f"user:{caller.principal.name}",
-        detail={"client": login.client, "address": login.remote_addr},
-        remote_addr=caller.remote_addr,
-        now=caller.now,
+        f"auth.device_{state}",
+        f"user:{caller.principal.name}",
+        caller,
+        {"client": login.client, "address": login.remote_addr},
     )
 
 
@@ -135,7 +133,5 @@ def take(
         role=None,
         own_role=lower_role(user.role, user.role),
         lifetime=None,
-        actor=f"user:{user.username}",
-        remote_addr=remote_addr,
-        now=now,
+        by=Author(f"user:{user.username}", now, remote_addr),
     )

@@ -17,7 +17,7 @@ from muster_server.errors import Conflict, NotFound, NotSignedIn
 from muster_server.schemas.accounts.auth import InvitedMember, Role
 from muster_server.security.tokens import hash_secret, mint
 
-from .. import audit, callers
+from .. import callers
 from ..callers import Caller
 from . import auth, members, tokens, users
 
@@ -44,25 +44,11 @@ def invite(
     )
     if user is None:
         user = users.create_user(
-            session,
-            username=username,
-            password_hash=None,
-            role=role or "member",
-            actor=caller.principal.actor,
-            remote_addr=caller.remote_addr,
-            now=caller.now,
+            session, username=username, password_hash=None, role=role or "member", by=caller.author
         )
     else:
         _require_invitable(session, user)
-        users.update_user(
-            session,
-            user.id,
-            role=role,
-            is_active=None,
-            actor=caller.principal.actor,
-            remote_addr=caller.remote_addr,
-            now=caller.now,
-        )
+        users.update_user(session, user.id, role=role, is_active=None, by=caller.author)
     for place in projects:
         members.set_member(session, place.project, "user", user.username, place.role, caller)
     session.execute(delete(OneTimeTokenRow).where(_of(user.id)))
@@ -133,14 +119,7 @@ def accept(
         raise _bad_invitation() from None
     user.password_hash = password_hash
     user.last_login_at = now
-    audit.record(
-        session,
-        actor=f"user:{user.username}",
-        action="auth.invitation_accepted",
-        subject=f"user:{user.username}",
-        remote_addr=remote_addr,
-        now=now,
-    )
+    auth.record_own(session, "auth.invitation_accepted", user, now, remote_addr)
     return user
 
 

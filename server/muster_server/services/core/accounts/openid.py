@@ -197,12 +197,10 @@ def sign_in(
     user.last_login_at = now
     audit.record(
         session,
-        actor=f"user:{user.username}",
-        action="auth.openid_sign_in",
-        subject=f"user:{user.username}",
-        detail={"issuer": issuer, "subject": person.subject},
-        remote_addr=remote_addr,
-        now=now,
+        "auth.openid_sign_in",
+        f"user:{user.username}",
+        audit.Author(f"user:{user.username}", now, remote_addr),
+        {"issuer": issuer, "subject": person.subject},
     )
     return user, identity
 
@@ -304,11 +302,10 @@ def end(session: Session, check: DueCheck, reason: str, *, now: dt.datetime) -> 
     user = session.get_one(UserRow, identity.user_id)
     audit.record(
         session,
-        actor="system",
-        action="auth.openid_session_ended",
-        subject=f"user:{user.username}",
-        detail={"reason": reason},
-        now=now,
+        "auth.openid_session_ended",
+        f"user:{user.username}",
+        audit.Author("system", now),
+        {"reason": reason},
     )
 
 
@@ -372,9 +369,7 @@ def _new_user(
         username=person.username,
         password_hash=None,
         role=person.role,
-        actor="system",
-        remote_addr=remote_addr,
-        now=now,
+        by=audit.Author("system", now, remote_addr),
     )
 
 
@@ -382,20 +377,13 @@ def _follow(
     session: Session, user: UserRow, person: Person, *, decides_role: bool, now: dt.datetime
 ) -> None:
     """Give a user the role and the groups that the provider says."""
+    by = audit.Author("system", now)
     if decides_role and user.role != person.role:
         try:
-            users.update_user(
-                session, user.id, role=person.role, is_active=None, actor="system", now=now
-            )
+            users.update_user(session, user.id, role=person.role, is_active=None, by=by)
         except Conflict as problem:  # the last administrator stays one
-            audit.record(
-                session,
-                actor="system",
-                action="auth.openid_role_kept",
-                subject=f"user:{user.username}",
-                detail={"reason": problem.message, "role": person.role},
-                now=now,
-            )
+            why = {"reason": problem.message, "role": person.role}
+            audit.record(session, "auth.openid_role_kept", f"user:{user.username}", by, why)
     _follow_groups(session, user, person.groups, now)
 
 
@@ -431,9 +419,8 @@ def _follow_groups(
             session.delete(present[group.id])
         audit.record(
             session,
-            actor="system",
-            action=f"groups.member_{'added' if is_in else 'removed'}",
-            subject=f"group:{group.name}",
-            detail={"user": user.username, "by": "provider"},
-            now=now,
+            f"groups.member_{'added' if is_in else 'removed'}",
+            f"group:{group.name}",
+            audit.Author("system", now),
+            {"user": user.username, "by": "provider"},
         )

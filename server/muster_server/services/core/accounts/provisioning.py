@@ -84,13 +84,7 @@ def create_user(
         if not name:
             raise _invalid("userName", told.name, "has no letter or digit before the @")
         user = users.create_user(
-            session,
-            username=name,
-            password_hash=None,
-            role=role,
-            actor=caller.principal.actor,
-            remote_addr=caller.remote_addr,
-            now=caller.now,
+            session, username=name, password_hash=None, role=role, by=caller.author
         )
     if row is None:
         row = ScimUserRow(user_id=user.id, state="active")
@@ -130,13 +124,7 @@ def delete_user(session: Session, user: User, caller: Caller) -> None:
             GroupMemberRow.group_id.in_(select(ScimGroupRow.group_id)),
         )
     )
-    tokens.revoke_all_of_user(
-        session,
-        account.id,
-        actor=caller.principal.actor,
-        remote_addr=caller.remote_addr,
-        now=caller.now,
-    )
+    tokens.revoke_all_of_user(session, account.id, caller.author)
     callers.record(session, "scim.user_deleted", f"user:{account.username}", caller)
 
 
@@ -235,15 +223,7 @@ def _set_active(session: Session, user: User, wanted: bool, caller: Caller) -> N
 
 
 def _update(session: Session, account: UserRow, is_active: bool, caller: Caller) -> None:
-    users.update_user(
-        session,
-        account.id,
-        role=None,
-        is_active=is_active,
-        actor=caller.principal.actor,
-        remote_addr=caller.remote_addr,
-        now=caller.now,
-    )
+    users.update_user(session, account.id, role=None, is_active=is_active, by=caller.author)
 
 
 # ---------------------------------------------------------------- groups

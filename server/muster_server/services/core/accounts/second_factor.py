@@ -19,8 +19,7 @@ from muster_server.errors import Conflict, NotFound, NotSignedIn
 from muster_server.security.encryption import KeyRing, SealedAs, SealedValue
 from muster_server.security.tokens import hash_secret
 
-from .. import audit
-from ..callers import Caller
+from ..callers import Caller, record
 from . import auth
 
 RECOVERY_CODES = 10
@@ -74,7 +73,7 @@ def confirm(session: Session, code: str, caller: Caller, keys: KeyRing) -> list[
         RecoveryCodeRow(user_id=user_id, code_hash=hash_secret(_recovery(user_id, code)))
         for code in codes
     )
-    _record(session, caller, "auth.second_factor_on", caller.principal.name)
+    record(session, "auth.second_factor_on", f"user:{caller.principal.name}", caller)
     return [f"{code[:5]}-{code[5:]}" for code in codes]
 
 
@@ -93,13 +92,7 @@ def check(
         if keys is not None and _takes(row, plain, keys, now):
             return
     elif _uses(session, user.id, plain):
-        audit.record(
-            session,
-            actor=f"user:{user.username}",
-            action="auth.recovery_code_used",
-            subject=f"user:{user.username}",
-            now=now,
-        )
+        auth.record_own(session, "auth.recovery_code_used", user, now)
         return
     raise wrong_code()
 
@@ -112,7 +105,7 @@ def switch_off(session: Session, user: UserRow, caller: Caller) -> None:
         raise NotFound("auth.no_second_factor", f"Two-step sign-in of {user.username} is off.")
     session.delete(row)
     session.execute(delete(RecoveryCodeRow).where(RecoveryCodeRow.user_id == user.id))
-    _record(session, caller, "auth.second_factor_off", user.username)
+    record(session, "auth.second_factor_off", f"user:{user.username}", caller)
 
 
 def wrong_code() -> NotSignedIn:
@@ -154,14 +147,3 @@ def _user_id(caller: Caller) -> int:
     if caller.principal.session_hash is None or caller.principal.user_id is None:
         raise auth.needs_browser()
     return caller.principal.user_id
-
-
-def _record(session: Session, caller: Caller, action: str, username: str) -> None:
-    audit.record(
-        session,
-        actor=caller.principal.actor,
-        action=action,
-        subject=f"user:{username}",
-        remote_addr=caller.remote_addr,
-        now=caller.now,
-    )

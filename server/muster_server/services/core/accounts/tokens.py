@@ -57,11 +57,9 @@ def create_api_token(
     role: TokenRole | None,
     own_role: TokenRole,
     lifetime: dt.timedelta | None,
-    actor: str,
-    now: dt.datetime,
+    by: audit.Author,
     parent_id: int | None = None,
     projects: Sequence[str] | None = None,
-    remote_addr: str = "",
 ) -> tuple[ApiTokenRow, str]:
     """Return a new token and its secret, which nobody can ask for again.
 
@@ -86,8 +84,10 @@ def create_api_token(
         secret_hash=hash_secret(secret),
         prefix=visible_prefix(secret),
         role=role,
-        created_at=now,
-        expires_at=end_of(session, lifetime, DEFAULT_LIFETIME, parent_id, now, "expires_in_days"),
+        created_at=by.now,
+        expires_at=end_of(
+            session, lifetime, DEFAULT_LIFETIME, parent_id, by.now, "expires_in_days"
+        ),
         parent_id=parent_id,
     )
     limits = _limits(session, projects, parent_id)
@@ -105,15 +105,7 @@ def create_api_token(
     detail = {"name": name, "role": role, "user": user.username}
     if limits is not None:
         detail["projects"] = ", ".join(sorted(limits.values()))
-    audit.record(
-        session,
-        actor=actor,
-        action="tokens.created",
-        subject=f"token:{token.id}",
-        detail=detail,
-        remote_addr=remote_addr,
-        now=now,
-    )
+    audit.record(session, "tokens.created", f"token:{token.id}", by, detail)
     return token, secret
 
 
@@ -214,11 +206,9 @@ def revoke_api_token(
     token_id: int,
     *,
     user_id: int | None,
-    actor: str,
-    now: dt.datetime,
+    by: audit.Author,
     own_role: TokenRole = "admin",
     limited_by: int | None = None,
-    remote_addr: str = "",
 ) -> None:
     """End a token now, and all that it made.
 
@@ -248,41 +238,30 @@ def revoke_api_token(
             "A token that is limited to projects cannot revoke one that sees more.",
             hint="Sign in to revoke it.",
         )
-    _revoke(session, [token_id], actor=actor, remote_addr=remote_addr, now=now)
+    _revoke(session, [token_id], by)
 
 
-def revoke_all_of_user(
-    session: Session, user_id: int, *, actor: str, now: dt.datetime, remote_addr: str = ""
-) -> int:
+def revoke_all_of_user(session: Session, user_id: int, by: audit.Author) -> int:
     """End every API token of a user, and all that they made; how many there were."""
     ids = session.scalars(
         select(ApiTokenRow.id).where(
             ApiTokenRow.user_id == user_id, ApiTokenRow.revoked_at.is_(None)
         )
     ).all()
-    _revoke(session, ids, actor=actor, remote_addr=remote_addr, now=now)
+    _revoke(session, ids, by)
     return len(ids)
 
 
-def _revoke(
-    session: Session, ids: Sequence[int], *, actor: str, remote_addr: str, now: dt.datetime
-) -> None:
+def _revoke(session: Session, ids: Sequence[int], by: audit.Author) -> None:
     # One generation after the other: each update waits for whoever is making a child just now, and
     # the next one sees that child.
     wanted = ApiTokenRow.id.in_(ids)
     while ids:
         query = update(ApiTokenRow).where(wanted, ApiTokenRow.revoked_at.is_(None))
-        ids = session.scalars(query.values(revoked_at=now).returning(ApiTokenRow.id)).all()
+        ids = session.scalars(query.values(revoked_at=by.now).returning(ApiTokenRow.id)).all()
         for id in ids:
-            audit.record(
-                session,
-                actor=actor,
-                action="tokens.revoked",
-                subject=f"token:{id}",
-                remote_addr=remote_addr,
-                now=now,
-            )
-        _revoke_join_tokens(session, JoinTokenRow.api_token_id.in_(ids), now)
+            audit.record(session, "tokens.revoked", f"token:{id}", by)
+        _revoke_join_tokens(session, JoinTokenRow.api_token_id.in_(ids), by.now)
         session.execute(
             delete(OneTimeTokenRow).where(
                 OneTimeTokenRow.kind == "invitation", OneTimeTokenRow.api_token_id.in_(ids)
@@ -318,10 +297,8 @@ def create_join_token(
     uses: int,
     lifetime: dt.timedelta | None,
     created_by: int | None,
-    actor: str,
-    now: dt.datetime,
+    by: audit.Author,
     parent_id: int | None = None,
-    remote_addr: str = "",
 ) -> tuple[JoinTokenRow, str]:
     """Return a new join token and its secret. parent_id, lifetime and errors: as for an API
     token."""
@@ -332,41 +309,26 @@ def create_join_token(
         pool=pool,
         uses_left=uses,
         created_by=created_by,
-        created_at=now,
-        expires_at=end_of(session, lifetime, JOIN_LIFETIME, parent_id, now, "expires_in_s"),
+        created_at=by.now,
+        expires_at=end_of(session, lifetime, JOIN_LIFETIME, parent_id, by.now, "expires_in_s"),
         api_token_id=parent_id,
     )
     session.add(token)
     session.flush()
     audit.record(
-        session,
-        actor=actor,
-        action="join_tokens.created",
-        subject=f"join_token:{token.id}",
-        detail={"pool": pool, "uses": uses},
-        remote_addr=remote_addr,
-        now=now,
+        session, "join_tokens.created", f"join_token:{token.id}", by, {"pool": pool, "uses": uses}
     )
     return token, secret
 
 
-def revoke_join_token(
-    session: Session, token_id: int, *, actor: str, now: dt.datetime, remote_addr: str = ""
-) -> None:
+def revoke_join_token(session: Session, token_id: int, by: audit.Author) -> None:
     """End a join token now. Agents that joined with it stay. Raises NotFound."""
     revoked = session.execute(
         update(JoinTokenRow)
         .where(JoinTokenRow.id == token_id, JoinTokenRow.revoked_at.is_(None))
-        .values(revoked_at=now)
+        .values(revoked_at=by.now)
         .returning(JoinTokenRow.id)
     ).all()
     if not revoked:
         raise NotFound("join_tokens.not_found", f"There is no join token {token_id}.")
-    audit.record(
-        session,
-        actor=actor,
-        action="join_tokens.revoked",
-        subject=f"join_token:{token_id}",
-        remote_addr=remote_addr,
-        now=now,
-    )
+    audit.record(session, "join_tokens.revoked", f"join_token:{token_id}", by)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 
 from sqlalchemy import delete, func, select
@@ -72,11 +71,9 @@ def create_user(
     username: str,
     password_hash: str | None,
     role: Role,
-    actor: str,
-    now: dt.datetime,
+    by: audit.Author,
     kind: AccountKind = "person",
     description: str = "",
-    remote_addr: str = "",
 ) -> UserRow:
     """Add a user or a service account. Raises Conflict when the name is taken, whatever its case."""
     taken = session.scalar(
@@ -90,18 +87,16 @@ def create_user(
         role=role,
         kind=kind,
         description=description,
-        created_at=now,
+        created_at=by.now,
     )
     session.add(user)
     session.flush()
     audit.record(
         session,
-        actor=actor,
-        action="users.created",
-        subject=f"user:{username}",
-        detail={"role": role} | ({"kind": kind} if kind != "person" else {}),
-        remote_addr=remote_addr,
-        now=now,
+        "users.created",
+        f"user:{username}",
+        by,
+        {"role": role} | ({"kind": kind} if kind != "person" else {}),
     )
     return user
 
@@ -113,9 +108,7 @@ def update_user(
     role: Role | None,
     is_active: bool | None,
     description: str | None = None,
-    actor: str,
-    now: dt.datetime,
-    remote_addr: str = "",
+    by: audit.Author,
 ) -> UserRow:
     """Change a role or a description, or (de)activate. A changed right ends the user's sessions: they sign in with the new rights.
 
@@ -156,19 +149,11 @@ def update_user(
     if changes:  # of rights
         auth.end_all_sessions(session, user_id)
         if not (user.is_active and user.role == "admin"):
-            tokens.revoke_join_tokens_by(session, user_id, now=now)
+            tokens.revoke_join_tokens_by(session, user_id, now=by.now)
     if description is not None and description != user.description:
         user.description = changes["description"] = description
     if changes:
-        audit.record(
-            session,
-            actor=actor,
-            action="users.updated",
-            subject=f"user:{user.username}",
-            detail=changes,
-            remote_addr=remote_addr,
-            now=now,
-        )
+        audit.record(session, "users.updated", f"user:{user.username}", by, changes)
     return user
 
 
