@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from muster_server.api.http.deps import By, Db, Id, IdempotencyKey
 from muster_server.api.http.races import raced
+from muster_server.api.http.routing import Read, Router, Write
 from muster_server.schemas.ask_tell import AskIn, AskOut, PointOut, TellIn, TellOut
 from muster_server.schemas.base import Identifier
 from muster_server.schemas.experiments import SearchOut
 from muster_server.schemas.operations import EnqueueIn
 from muster_server.services.experiments import ask_tell, search_control, views
 
-router = APIRouter(tags=["operations"])
+router = Router(tags=["operations"])
 
 
 @router.post("/experiments/{experiment_id}/search/points", status_code=202)
-def enqueue_trial(experiment_id: Id, body: EnqueueIn, db: Db, by: By) -> PointOut:
+def enqueue_trial(experiment_id: Id, body: EnqueueIn, session: Write, by: By) -> PointOut:
     """Enqueue a point of your own, tried before those the search draws; adds a trial when all are
     planned."""
-    with db.transaction() as session:
-        point = search_control.enqueue(session, experiment_id, body, by)
-        session.flush()
-        return search_control.find_point(session, experiment_id, point)
+    point = search_control.enqueue(session, experiment_id, body, by)
+    session.flush()
+    return search_control.find_point(session, experiment_id, point)
 
 
 @router.get("/experiments/{experiment_id}/search/points/{point}")
-def get_search_point(experiment_id: Id, point: Identifier, db: Db) -> PointOut:
+def get_search_point(experiment_id: Id, point: Identifier, session: Read) -> PointOut:
     """Return an enqueued point, and the result of the trial that tries it."""
-    with db.read() as session:
-        return search_control.find_point(session, experiment_id, point)
+    return search_control.find_point(session, experiment_id, point)
 
 
 @router.post("/experiments/{experiment_id}/search:close", status_code=202)
-def close_search(experiment_id: Id, db: Db, by: By) -> SearchOut:
+def close_search(experiment_id: Id, session: Write, by: By) -> SearchOut:
     """Stop creating trials; existing ones run to their end."""
-    with db.transaction() as session:
-        search_control.close(session, experiment_id, by)
-        session.flush()
-        return views.search_out(session, experiment_id)
+    search_control.close(session, experiment_id, by)
+    session.flush()
+    return views.search_out(session, experiment_id)
 
 
 @router.post("/experiments/{experiment_id}/search:ask")

@@ -12,12 +12,13 @@ from starlette.concurrency import run_in_threadpool
 from muster_server import clock
 from muster_server.api.http.deps import Agent, Config, Db
 from muster_server.api.http.openapi import stream_of
+from muster_server.api.http.routing import Read, Router
 from muster_server.db.engine import Database
 from muster_server.errors import NotFound
 from muster_server.schemas.experiments import BlobOut
 from muster_server.services.core import blobs
 
-router = APIRouter(tags=["code"])
+router = Router(tags=["code"])
 agent_router = APIRouter(tags=["agents"])
 
 Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
@@ -43,14 +44,13 @@ async def put_blob(sha256: Sha256, request: Request, db: Db, settings: Config) -
 
 
 @router.head("/blobs/{sha256}", response_class=Response)
-def head_blob(sha256: Sha256, db: Db) -> Response:
+def head_blob(sha256: Sha256, session: Read) -> Response:
     """Return 200 if the bundle exists, else 404: an existing bundle need not be uploaded."""
-    with db.read() as session:
-        try:
-            row = blobs.get(session, sha256)
-        except NotFound:
-            return Response(status_code=404)
-        return Response(headers={"Content-Length": str(row.size_bytes)})
+    try:
+        row = blobs.get(session, sha256)
+    except NotFound:
+        return Response(status_code=404)
+    return Response(headers={"Content-Length": str(row.size_bytes)})
 
 
 @agent_router.get("/blobs/{sha256}", **stream_of("application/gzip"))

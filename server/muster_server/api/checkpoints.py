@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 
 from muster_server.api.http.deps import By, Cursor, Db, Id, Limit
+from muster_server.api.http.routing import Router, Write
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.base import SafeStr
 from muster_server.schemas.checkpoints import (
@@ -17,7 +18,7 @@ from muster_server.schemas.checkpoints import (
 )
 from muster_server.services.checkpoints import listing, pins
 
-router = APIRouter(tags=["checkpoints"])
+router = Router(tags=["checkpoints"])
 
 
 @router.get("/checkpoints")
@@ -42,15 +43,13 @@ def list_checkpoints(
 
 
 @router.post("/checkpoints/{checkpoint_id}:pin")
-def pin_checkpoint(checkpoint_id: Id, db: Db, by: By) -> CheckpointListItem:
+def pin_checkpoint(checkpoint_id: Id, session: Write, by: By) -> CheckpointListItem:
     """Keep a checkpoint, whatever the policy of its experiment, which then cannot be deleted
     either."""
-    with db.transaction() as session:
-        return pins.pin(session, checkpoint_id, by)
+    return pins.pin(session, checkpoint_id, by)
 
 
 @router.post("/checkpoints/{checkpoint_id}:unpin")
-def unpin_checkpoint(checkpoint_id: Id, db: Db, by: By) -> CheckpointListItem:
+def unpin_checkpoint(checkpoint_id: Id, session: Write, by: By) -> CheckpointListItem:
     """Leave a checkpoint to the policy of its experiment again."""
-    with db.transaction() as session:
-        return pins.unpin(session, checkpoint_id, by)
+    return pins.unpin(session, checkpoint_id, by)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from muster_server import clock
 from muster_server.schemas.base import Page
@@ -33,8 +33,9 @@ from muster_server.services.nodes import management, system_metrics, utilization
 from muster_server.services.scheduling import queue, queue_order
 
 from .http.deps import By, Db, Foresee, Me
+from .http.routing import Read, Router, Write
 
-router = APIRouter(tags=["cluster"])
+router = Router(tags=["cluster"])
 
 Cursor = Annotated[str | None, Query(max_length=512)]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
@@ -42,81 +43,72 @@ ProjectFilter = Annotated[str | None, Query(max_length=128)]
 
 
 @router.get("/cluster")
-def get_cluster(database: Db, me: Me) -> ClusterOut:
+def get_cluster(session: Read, me: Me) -> ClusterOut:
     """Return a summary of the cluster."""
-    with database.read() as session:
-        now = clock.now()
-        warnings = views.running_warnings(session, now)
-        return management.get_cluster(session, me, warnings=warnings, now=now)
+    now = clock.now()
+    warnings = views.running_warnings(session, now)
+    return management.get_cluster(session, me, warnings=warnings, now=now)
 
 
 @router.get("/cluster/utilization")
 def get_cluster_utilization(
-    database: Db,
+    session: Read,
     hours: Annotated[int, Query(ge=1, le=168, description="How far back.")] = 24,
 ) -> UtilizationOut:
     """Return how many slots of each pool were in use over time, in 96 buckets."""
-    with database.read() as session:
-        return utilization.of_cluster(session, hours=hours, now=clock.now())
+    return utilization.of_cluster(session, hours=hours, now=clock.now())
 
 
 @router.get("/nodes")
-def list_nodes(database: Db, me: Me, cursor: Cursor = None, limit: Limit = 100) -> Page[NodeOut]:
+def list_nodes(session: Read, me: Me, cursor: Cursor = None, limit: Limit = 100) -> Page[NodeOut]:
     """List all nodes with their slots, by name."""
-    with database.read() as session:
-        return management.list_nodes(session, me, cursor=cursor, limit=limit, now=clock.now())
+    return management.list_nodes(session, me, cursor=cursor, limit=limit, now=clock.now())
 
 
 @router.get("/nodes/{node_id}")
-def get_node(database: Db, me: Me, node_id: str) -> NodeOut:
+def get_node(session: Read, me: Me, node_id: str) -> NodeOut:
     """Return a node, by its id or its name."""
-    with database.read() as session:
-        return management.get_node(session, node_id, me, now=clock.now())
+    return management.get_node(session, node_id, me, now=clock.now())
 
 
 @router.patch("/nodes/{node_id}")
-def update_node(database: Db, me: Me, node_id: str, change: NodePatch) -> NodeOut:
+def update_node(session: Write, me: Me, node_id: str, change: NodePatch) -> NodeOut:
     """Open, cordon or drain a node."""
-    with database.transaction() as session:
-        return management.set_scheduling(
-            session, node_id, change.scheduling, actor=me.actor, now=clock.now()
-        )
+    return management.set_scheduling(
+        session, node_id, change.scheduling, actor=me.actor, now=clock.now()
+    )
 
 
 @router.post("/nodes/{node_id}:release")
-def release_node(database: Db, me: Me, node_id: str) -> NodeOut:
+def release_node(session: Write, me: Me, node_id: str) -> NodeOut:
     """Release a node from quarantine. Whether it is open, cordoned or draining stays as it is."""
-    with database.transaction() as session:
-        return management.release_node(session, node_id, actor=me.actor, now=clock.now())
+    return management.release_node(session, node_id, actor=me.actor, now=clock.now())
 
 
 @router.delete("/nodes/{node_id}", status_code=204)
-def remove_node(database: Db, me: Me, node_id: str) -> None:
+def remove_node(session: Write, me: Me, node_id: str) -> None:
     """Remove a node from the cluster: one that is LOST or has been silent for a minute, or a
     cordoned one with nothing running."""
-    with database.transaction() as session:
-        management.remove_node(session, node_id, actor=me.actor, now=clock.now())
+    management.remove_node(session, node_id, actor=me.actor, now=clock.now())
 
 
 @router.get("/nodes/{node_id}/events")
 def list_node_events(
-    database: Db, node_id: str, cursor: Cursor = None, limit: Limit = 50
+    session: Read, node_id: str, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[EventOut]:
     """List the events of a node, newest first."""
-    with database.read() as session:
-        return management.list_node_events(session, node_id, cursor=cursor, limit=limit)
+    return management.list_node_events(session, node_id, cursor=cursor, limit=limit)
 
 
 @router.get("/nodes/{node_id}/system-metrics")
 def get_node_system_metrics(
-    database: Db,
+    session: Read,
     node_id: str,
     minutes: Annotated[int, Query(ge=1, le=360, description="How far back.")] = 60,
 ) -> SystemMetricsOut:
     """Return a node's utilization, in samples of 15 s or more: processors, memory, disks, each
     network interface and GPU, with the ranks that run there."""
-    with database.read() as session:
-        return system_metrics.of_node(session, node_id, minutes=minutes, now=clock.now())
+    return system_metrics.of_node(session, node_id, minutes=minutes, now=clock.now())
 
 
 @router.get("/nodes/{node_id}/allocations")
@@ -132,8 +124,7 @@ def list_node_allocations(
     items = items[:limit]
     last = items[-1] if more else None
     return Page(
-        items=items,
-        next=encode_cursor(microseconds(last.created_at), last.id) if last else None,
+        items=items, next=encode_cursor(microseconds(last.created_at), last.id) if last else None
     )
 
 

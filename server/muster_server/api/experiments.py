@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 
 from muster_server import clock
-from muster_server.api.http.deps import By, Cursor, Db, Foresee, Id, IdempotencyKey, Limit, Me
+from muster_server.api.http.deps import By, Cursor, Foresee, Id, IdempotencyKey, Limit, Me
+from muster_server.api.http.routing import Read, Router, Write
 from muster_server.db.models import EventRow
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.experiments.columns import MAX_COLUMN_CHARS
@@ -39,7 +40,7 @@ from muster_server.services.experiments.filters import ExperimentFilter
 from muster_server.services.insight import performance
 from muster_server.services.search import results
 
-router = APIRouter(tags=["experiments"])
+router = Router(tags=["experiments"])
 
 TrialNo = Annotated[int, Query(ge=1, le=2**31 - 1)]
 ColumnText = Annotated[str, Query(max_length=MAX_COLUMN_CHARS)]
@@ -49,34 +50,32 @@ ConditionText = Annotated[str, Query(max_length=MAX_COLUMN_CHARS + 200)]
 @router.post("/experiments", status_code=201)
 def create_experiment(
     body: ExperimentIn,
-    db: Db,
+    session: Write,
     by: By,
     idempotency_key: IdempotencyKey = None,
 ) -> ExperimentDetail:
     """Submit an experiment."""
-    with db.transaction() as session:
-        made = submission.create_experiment(
-            session,
-            body,
-            user_id=by.principal.user_id,
-            user_name=by.principal.name,
-            role=by.principal.role,
-            now=by.now,
-            idempotency_key=idempotency_key,
-        )
-        if made.is_new:
-            note(session, "experiments.submitted", made.experiment_id, by)
-        session.flush()
-        return views.experiment_detail(session, made.experiment_id, by.now)
+    made = submission.create_experiment(
+        session,
+        body,
+        user_id=by.principal.user_id,
+        user_name=by.principal.name,
+        role=by.principal.role,
+        now=by.now,
+        idempotency_key=idempotency_key,
+    )
+    if made.is_new:
+        note(session, "experiments.submitted", made.experiment_id, by)
+    session.flush()
+    return views.experiment_detail(session, made.experiment_id, by.now)
 
 
 @router.post("/experiments:preview")
-def preview_experiment(body: ExperimentIn, db: Db, me: Me, foresight: Foresee) -> PreviewOut:
+def preview_experiment(body: ExperimentIn, session: Read, me: Me, foresight: Foresee) -> PreviewOut:
     """Check a document and show what it would do. Nothing is stored."""
-    with db.read() as session:
-        return previews.preview_experiment(
-            session, body, foresight, user_id=me.user_id, role=me.role, now=clock.now()
-        )
+    return previews.preview_experiment(
+        session, body, foresight, user_id=me.user_id, role=me.role, now=clock.now()
+    )
 
 
 def _filter(
@@ -114,7 +113,7 @@ Filter = Annotated[ExperimentFilter, Depends(_filter)]
 
 @router.get("/experiments")
 def list_experiments(
-    db: Db,
+    session: Read,
     filters: Filter,
     sort: Annotated[
         str,
@@ -136,16 +135,15 @@ def list_experiments(
     limit: Limit = 50,
 ) -> Page[ExperimentOut]:
     """List experiments, newest first unless sorted. Several conditions must all hold."""
-    with db.read() as session:
-        return views.list_experiments(
-            session,
-            filters,
-            cursor=cursor,
-            limit=limit,
-            now=clock.now(),
-            sort=sort,
-            columns=column or (),
-        )
+    return views.list_experiments(
+        session,
+        filters,
+        cursor=cursor,
+        limit=limit,
+        now=clock.now(),
+        sort=sort,
+        columns=column or (),
+    )
 
 
 @router.get("/experiments:schema")
@@ -156,15 +154,14 @@ def get_document_schema() -> dict[str, Any]:
 
 
 @router.get("/experiments:count")
-def count_experiments(db: Db, filters: Filter) -> ExperimentCountOut:
+def count_experiments(session: Read, filters: Filter) -> ExperimentCountOut:
     """Return the number of experiments that match the filters."""
-    with db.read() as session:
-        return ExperimentCountOut(num_experiments=views.count(session, filters))
+    return ExperimentCountOut(num_experiments=views.count(session, filters))
 
 
 @router.get("/experiments:groups")
 def group_experiments(
-    db: Db,
+    session: Read,
     filters: Filter,
     by: Annotated[
         str,
@@ -181,45 +178,41 @@ def group_experiments(
 ) -> ExperimentGroupsOut:
     """Group the experiments that match the filters by the value of a column, with the mean, minimum
     and maximum of others."""
-    with db.read() as session:
-        return groups.group_experiments(session, filters, by=by, columns=column or ())
+    return groups.group_experiments(session, filters, by=by, columns=column or ())
 
 
 @router.get("/experiments:columns")
 def list_experiment_columns(
-    db: Db, project: Annotated[str | None, Query(max_length=128)] = None
+    session: Read, project: Annotated[str | None, Query(max_length=128)] = None
 ) -> ExperimentColumnsOut:
     """List the columns for which the newest 100 experiments have values."""
-    with db.read() as session:
-        return views.columns_out(session, project)
+    return views.columns_out(session, project)
 
 
 @router.get("/experiments/{experiment_id}")
-def get_experiment(experiment_id: Id, db: Db) -> ExperimentDetail:
+def get_experiment(experiment_id: Id, session: Read) -> ExperimentDetail:
     """Return one experiment with its document and resolved configuration."""
-    with db.read() as session:
-        return views.experiment_detail(session, experiment_id, clock.now())
+    return views.experiment_detail(session, experiment_id, clock.now())
 
 
 @router.patch("/experiments/{experiment_id}")
-def update_experiment(experiment_id: Id, body: ExperimentPatch, db: Db, by: By) -> ExperimentDetail:
+def update_experiment(
+    experiment_id: Id, body: ExperimentPatch, session: Write, by: By
+) -> ExperimentDetail:
     """Change name, notes, labels or priority."""
-    with db.transaction() as session:
-        submission.update_experiment(
-            session, experiment_id, body, principal=by.principal, now=by.now
-        )
-        detail: dict[str, Any] = {"fields": sorted(body.model_dump(exclude_none=True))}
-        if body.priority is not None:
-            detail["priority"] = body.priority
-        note(session, "experiments.changed", experiment_id, by, detail)
-        session.flush()
-        return views.experiment_detail(session, experiment_id, by.now)
+    submission.update_experiment(session, experiment_id, body, principal=by.principal, now=by.now)
+    detail: dict[str, Any] = {"fields": sorted(body.model_dump(exclude_none=True))}
+    if body.priority is not None:
+        detail["priority"] = body.priority
+    note(session, "experiments.changed", experiment_id, by, detail)
+    session.flush()
+    return views.experiment_detail(session, experiment_id, by.now)
 
 
 @router.get("/experiments/{experiment_id}/trials")
 def list_experiment_trials(
     experiment_id: Id,
-    db: Db,
+    session: Read,
     state: Annotated[list[TrialState] | None, Query(max_length=10)] = None,
     no: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="Only this trial.")] = None,
     where: Annotated[
@@ -243,23 +236,22 @@ def list_experiment_trials(
 ) -> Page[TrialOut]:
     """List the trials of an experiment that meet all conditions; those without a value come last
     when sorted by it."""
-    with db.read() as session:
-        return trials.list_trials(
-            session,
-            experiment_id,
-            states=state or (),
-            no=no,
-            where=where or (),
-            sort=sort,
-            cursor=cursor,
-            limit=limit,
-        )
+    return trials.list_trials(
+        session,
+        experiment_id,
+        states=state or (),
+        no=no,
+        where=where or (),
+        sort=sort,
+        cursor=cursor,
+        limit=limit,
+    )
 
 
 @router.get("/experiments/{experiment_id}/figures")
 def list_experiment_figures(
     experiment_id: Id,
-    db: Db,
+    session: Read,
     no: Annotated[
         list[TrialNo] | None,
         Query(max_length=performance.TRIALS_MAX, description="Numbers of trials; all by default."),
@@ -269,41 +261,36 @@ def list_experiment_figures(
 ) -> Page[FiguresOut]:
     """List how fast the trials of an experiment are: means over the newest 100 rows that each rank
     measured in the current attempt."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return performance.list_figures(
-            session, experiment_id, nos=no or (), cursor=cursor, limit=limit
-        )
+    begin_snapshot(session)
+    return performance.list_figures(
+        session, experiment_id, nos=no or (), cursor=cursor, limit=limit
+    )
 
 
 @router.get("/experiments/{experiment_id}/events")
 def list_experiment_events(
-    experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+    experiment_id: Id, session: Read, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[EventOut]:
     """List the events of an experiment and its trials, newest first."""
-    with db.read() as session:
-        lookup.get_experiment(session, experiment_id)
-        about = EventRow.experiment_id == experiment_id
-        return list_events(session, about, cursor=cursor, limit=limit)
+    lookup.get_experiment(session, experiment_id)
+    about = EventRow.experiment_id == experiment_id
+    return list_events(session, about, cursor=cursor, limit=limit)
 
 
 @router.get("/experiments/{experiment_id}/search/results")
-def get_search_results(experiment_id: Id, db: Db) -> SearchResultsOut:
+def get_search_results(experiment_id: Id, session: Read) -> SearchResultsOut:
     """Return hyperparameters and best value of every trial, in columns."""
-    with db.read() as session:
-        return results.results_out(session, experiment_id)
+    return results.results_out(session, experiment_id)
 
 
 @router.get("/experiments/{experiment_id}/search/importance")
-def get_search_importance(experiment_id: Id, db: Db) -> ImportanceOut:
+def get_search_importance(experiment_id: Id, session: Read) -> ImportanceOut:
     """Return the importance of each hyperparameter (PED-ANOVA), from the latest 10,000 trials with
     a value."""
-    with db.read() as session:
-        return results.importance_out(session, experiment_id)
+    return results.importance_out(session, experiment_id)
 
 
 @router.get("/experiments/{experiment_id}/search")
-def get_experiment_search(experiment_id: Id, db: Db) -> SearchOut:
+def get_experiment_search(experiment_id: Id, session: Read) -> SearchOut:
     """Return the search: rungs, the trials on them, and what the next trial must reach."""
-    with db.read() as session:
-        return views.search_out(session, experiment_id)
+    return views.search_out(session, experiment_id)

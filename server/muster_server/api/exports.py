@@ -15,6 +15,7 @@ from muster_server import clock
 from muster_server.api.agents import calls_of, read_body, require_self
 from muster_server.api.http.deps import Agent, By, Config, Cursor, Db, Id, Limit
 from muster_server.api.http.openapi import stream_of
+from muster_server.api.http.routing import Read, Router, Write
 from muster_server.schemas.base import Page
 from muster_server.schemas.exports import ExportOut
 from muster_server.services.checkpoints import exports
@@ -24,34 +25,31 @@ from muster_server.services.nodes.sessions import require_session
 
 from .http.wire_route import WireRoute
 
-router = APIRouter(tags=["trials"])
+router = Router(tags=["trials"])
 agent_router = APIRouter(tags=["agents"], route_class=WireRoute)
 
 MAX_PIECES = 2**20
 
 
 @router.post("/checkpoints/{checkpoint_id}:export", status_code=202)
-def request_export(checkpoint_id: Id, db: Db, by: By, settings: Config) -> ExportOut:
+def request_export(checkpoint_id: Id, session: Write, by: By, settings: Config) -> ExportOut:
     """Export the model of a checkpoint of the built-in trainer as one safetensors file, made by an
     agent that can read it. An existing or pending export is returned."""
-    with db.transaction() as session:
-        return exports.request(session, checkpoint_id, by, settings=settings)
+    return exports.request(session, checkpoint_id, by, settings=settings)
 
 
 @router.get("/trials/{trial_id}/exports")
 def list_trial_exports(
-    trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+    trial_id: Id, session: Read, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ExportOut]:
     """List the exports of a trial's checkpoints that have not expired, newest first."""
-    with db.read() as session:
-        return exports.list_exports(session, trial_id, cursor=cursor, limit=limit)
+    return exports.list_exports(session, trial_id, cursor=cursor, limit=limit)
 
 
 @router.get("/exports/{export_id}")
-def get_export(export_id: Id, db: Db) -> ExportOut:
+def get_export(export_id: Id, session: Read) -> ExportOut:
     """Return an export and its progress."""
-    with db.read() as session:
-        return exports.get_export(session, export_id)
+    return exports.get_export(session, export_id)
 
 
 @router.get("/exports/{export_id}/file", **stream_of("application/octet-stream"))
@@ -78,11 +76,10 @@ def _attachment(name: str) -> str:
 
 
 @router.delete("/exports/{export_id}", status_code=204)
-def delete_export(export_id: Id, db: Db, by: By) -> None:
+def delete_export(export_id: Id, session: Write, by: By) -> None:
     """Delete the file of an export, or cancel it while it is pending. The checkpoint and
     the outputs stay."""
-    with db.transaction() as session:
-        exports.delete_export(session, export_id, by)
+    exports.delete_export(session, export_id, by)
 
 
 @agent_router.post("/exports/{export_id}/pieces/{idx}")

@@ -6,12 +6,13 @@ import datetime as dt
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from muster_server.api.http.deps import Db, Id
 from muster_server.api.http.openapi import stream_of
+from muster_server.api.http.routing import Read, Router
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.logs.lines import PATTERN_MAX_CHARS, Level
 from muster_server.errors import InvalidRequest
@@ -20,7 +21,7 @@ from muster_server.schemas.data import LogHistogram, LogPage, LogStreamOut, LogV
 from muster_server.services.logs import histogram, reading, values
 from muster_server.services.logs.streams import LogFilter
 
-router = APIRouter(tags=["logs"])
+router = Router(tags=["logs"])
 
 StreamName = Literal["stdout", "stderr"]
 NodeName = Annotated[SafeStr, Field(max_length=128)]
@@ -112,24 +113,23 @@ PageAt = Annotated[Where, Depends(page_at)]
 
 
 @router.get("/trials/{trial_id}/logs")
-def list_trial_log_lines(trial_id: int, db: Db, wanted: Wanted, at: PageAt) -> LogPage:
+def list_trial_log_lines(trial_id: int, session: Read, wanted: Wanted, at: PageAt) -> LogPage:
     """List the lines of all matching streams in one order, oldest first.
 
     Without a cursor the page is the end (`from=tail`), the beginning (`from=head`), or begins at a
     place: `line`, `time` or `fraction`. A search stops after a second; the answer says how much it
     has looked at, and its cursor goes on.
     """
-    with db.read() as session:
-        begin_snapshot(session)
-        return reading.read_page(
-            session, trial_id, wanted, cursor=at.cursor, start=at.start, limit=at.limit
-        )
+    begin_snapshot(session)
+    return reading.read_page(
+        session, trial_id, wanted, cursor=at.cursor, start=at.start, limit=at.limit
+    )
 
 
 @router.get("/experiments/{experiment_id}/logs")
 def list_experiment_log_lines(
     experiment_id: Id,
-    db: Db,
+    session: Read,
     wanted: Wanted,
     at: PageAt,
     trials: Annotated[
@@ -143,32 +143,30 @@ def list_experiment_log_lines(
     As the log of a trial. Of more than 500 streams those that were written to last are read, back
     to where the others begin: `left` says where, and that time as `until` goes on.
     """
-    with db.read() as session:
-        begin_snapshot(session)
-        return reading.read_experiment_page(
-            session,
-            experiment_id,
-            wanted,
-            trial_nos=frozenset(trials),
-            cursor=at.cursor,
-            start=at.start,
-            limit=at.limit,
-        )
+    begin_snapshot(session)
+    return reading.read_experiment_page(
+        session,
+        experiment_id,
+        wanted,
+        trial_nos=frozenset(trials),
+        cursor=at.cursor,
+        start=at.start,
+        limit=at.limit,
+    )
 
 
 @router.get("/trials/{trial_id}/logs/histogram")
-def get_trial_log_histogram(trial_id: int, db: Db, wanted: Streams) -> LogHistogram:
+def get_trial_log_histogram(trial_id: int, session: Read, wanted: Streams) -> LogHistogram:
     """Return how many lines of each level were received when, in at most 60 time buckets: between
     `since` and `until`, or from the first line to the last one."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return histogram.of_trial(session, trial_id, wanted)
+    begin_snapshot(session)
+    return histogram.of_trial(session, trial_id, wanted)
 
 
 @router.get("/experiments/{experiment_id}/logs/histogram")
 def get_experiment_log_histogram(
     experiment_id: Id,
-    db: Db,
+    session: Read,
     wanted: Streams,
     trials: Annotated[
         list[TrialNo],
@@ -177,15 +175,14 @@ def get_experiment_log_histogram(
 ) -> LogHistogram:
     """Return the histogram over all trials of an experiment or some: of more than 500 streams, the
     most recently written ones."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return histogram.of_experiment(session, experiment_id, wanted, trial_nos=frozenset(trials))
+    begin_snapshot(session)
+    return histogram.of_experiment(session, experiment_id, wanted, trial_nos=frozenset(trials))
 
 
 @router.get("/trials/{trial_id}/logs/values")
 def preview_trial_log_values(
     trial_id: int,
-    db: Db,
+    session: Read,
     wanted: Streams,
     pattern: Annotated[
         SafeStr,
@@ -206,9 +203,8 @@ def preview_trial_log_values(
     """Return what a pattern of `metrics.from_log` finds in the log of the newest attempt, or of one that
     is given: how many values, their names, and the first of them. Nothing is stored. It searches for
     a second at most; `left_bytes` says how much it has not reached."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return values.preview(session, trial_id, wanted, pattern=pattern, name=name, line=line)
+    begin_snapshot(session)
+    return values.preview(session, trial_id, wanted, pattern=pattern, name=name, line=line)
 
 
 def _start(
@@ -236,10 +232,9 @@ def _start(
 
 
 @router.get("/trials/{trial_id}/logs/streams")
-def list_trial_log_streams(trial_id: int, db: Db) -> Page[LogStreamOut]:
+def list_trial_log_streams(trial_id: int, session: Read) -> Page[LogStreamOut]:
     """List every stream of every worker and launcher, by attempt and rank."""
-    with db.read() as session:
-        return Page(items=reading.list_streams(session, trial_id), next=None)
+    return Page(items=reading.list_streams(session, trial_id), next=None)
 
 
 @router.get("/trials/{trial_id}/logs/download", **stream_of("text/plain"))

@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import Header, Path, Query, Response
 from fastapi.responses import StreamingResponse
 
 from muster.media import EXTENSIONS
 from muster.wire import MediaKind
 from muster_server.api.http.deps import By, Config, Cursor, Db, Id, Limit
+from muster_server.api.http.routing import Read, Router, Write
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.base import Page, SafeStr
 from muster_server.schemas.media import MediaContentOut, MediaItemOut, MediaOverviewOut
 from muster_server.services.checkpoints import exports
 from muster_server.services.runtime import media
 
-router = APIRouter(tags=["media"])
+router = Router(tags=["media"])
 
 MediaId = Annotated[int, Path(ge=1, le=2**63 - 1)]
 Step = Annotated[int | None, Query(ge=0, le=2**53)]
@@ -28,19 +29,18 @@ _ACTIVE = ("image/svg+xml",)
 
 
 @router.get("/trials/{trial_id}/media/series")
-def list_media_series(trial_id: Id, db: Db) -> MediaOverviewOut:
+def list_media_series(trial_id: Id, session: Read) -> MediaOverviewOut:
     """List the names that a trial has logged media under, with kind, ranks and steps, and how many
     items were left out. Items of an earlier attempt after the step at which a later one resumed are
     not shown."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return media.overview(session, trial_id)
+    begin_snapshot(session)
+    return media.overview(session, trial_id)
 
 
 @router.get("/trials/{trial_id}/media")
 def list_media(
     trial_id: Id,
-    db: Db,
+    session: Read,
     names: Annotated[
         list[SafeStr], Query(alias="name", max_length=50, description="Absent: all.")
     ] = [],  # noqa: B006
@@ -55,30 +55,28 @@ def list_media(
     limit: Limit = 50,
 ) -> Page[MediaItemOut]:
     """List the media of a trial by step, without their content."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return media.list_items(
-            session,
-            trial_id,
-            names=names,
-            kinds=kinds,
-            rank=rank,
-            from_step=from_step,
-            to_step=to_step,
-            descending=order == "desc",
-            cursor=cursor,
-            limit=limit,
-        )
+    begin_snapshot(session)
+    return media.list_items(
+        session,
+        trial_id,
+        names=names,
+        kinds=kinds,
+        rank=rank,
+        from_step=from_step,
+        to_step=to_step,
+        descending=order == "desc",
+        cursor=cursor,
+        limit=limit,
+    )
 
 
 @router.post("/trials/{trial_id}/media/{media_id}:fetch", status_code=202)
 def fetch_media_content(
-    trial_id: Id, media_id: MediaId, db: Db, by: By, settings: Config
+    trial_id: Id, media_id: MediaId, session: Write, by: By, settings: Config
 ) -> MediaContentOut:
     """Have the content of an item sent by a node that has it, unless the server holds it. Ask again
     until it is ready; it stays for an hour."""
-    with db.transaction() as session:
-        return media.fetch(session, trial_id, media_id, by, settings=settings)
+    return media.fetch(session, trial_id, media_id, by, settings=settings)
 
 
 @router.get(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from sqlalchemy.orm import Session
 
 from muster_server import clock
 from muster_server.api.http.deps import By, Config, Cursor, Db, Id, IdempotencyKey, Limit
 from muster_server.api.http.races import raced
+from muster_server.api.http.routing import Read, Router, Write
 from muster_server.db.engine import Database
 from muster_server.domain.checkpoints.keeping import KeepPolicy
 from muster_server.errors import InvalidRequest
@@ -50,7 +51,7 @@ from muster_server.services.metrics import growth, retention
 from muster_server.services.quota import budgets
 from muster_server.services.tracking import unmanaged
 
-router = APIRouter(tags=["operations"])
+router = Router(tags=["operations"])
 
 RETENTION_DAYS_MAX = 36_500
 
@@ -94,12 +95,11 @@ def close_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
 
 
 @router.put("/experiments/{experiment_id}/search/limits", status_code=202)
-def set_search_limits(experiment_id: Id, body: SearchLimitsIn, db: Db, by: By) -> SearchOut:
+def set_search_limits(experiment_id: Id, body: SearchLimitsIn, session: Write, by: By) -> SearchOut:
     """Change how many trials a running search creates in all, and how many run in parallel."""
-    with db.transaction() as session:
-        search_control.set_limits(session, experiment_id, body, by)
-        session.flush()
-        return views.search_out(session, experiment_id)
+    search_control.set_limits(session, experiment_id, body, by)
+    session.flush()
+    return views.search_out(session, experiment_id)
 
 
 Count = Annotated[int | None, Query(ge=0, le=10_000)]
@@ -126,11 +126,10 @@ def preview_checkpoint_cleaning(
 
 
 @router.post("/experiments/{experiment_id}/checkpoints:clean", status_code=202)
-def clean_checkpoints(experiment_id: Id, body: KeepIn, db: Db, by: By) -> CleaningOut:
+def clean_checkpoints(experiment_id: Id, body: KeepIn, session: Write, by: By) -> CleaningOut:
     """Delete the checkpoints that a policy does not keep, once. Checkpoints stay that an unfinished
     trial, or a fork, may continue from."""
-    with db.transaction() as session:
-        return cleaning.clean_now(session, experiment_id, KeepPolicy(**body.model_dump()), by)
+    return cleaning.clean_now(session, experiment_id, KeepPolicy(**body.model_dump()), by)
 
 
 @router.post("/experiments/{experiment_id}:archive")
@@ -158,43 +157,38 @@ def _run(
 def continue_experiment(
     experiment_id: Id,
     body: ContinueIn,
-    db: Db,
+    session: Write,
     by: By,
     idempotency_key: IdempotencyKey = None,
 ) -> ExperimentDetail:
     """Continue an experiment that has ended from its newest checkpoints, longer if requested."""
-    with db.transaction() as session:
-        continuing.continue_experiment(
-            session, experiment_id, body, by, idempotency_key=idempotency_key
-        )
-        session.flush()
-        return views.experiment_detail(session, experiment_id, by.now)
+    continuing.continue_experiment(
+        session, experiment_id, body, by, idempotency_key=idempotency_key
+    )
+    session.flush()
+    return views.experiment_detail(session, experiment_id, by.now)
 
 
 @router.post("/experiments/{experiment_id}:fork", status_code=201)
 def fork_experiment(
     experiment_id: Id,
     body: ForkIn,
-    db: Db,
+    session: Write,
     by: By,
     idempotency_key: IdempotencyKey = None,
 ) -> ExperimentDetail:
     """Create a new experiment from its document and code, and from a checkpoint if requested."""
-    with db.transaction() as session:
-        made = forks.fork_experiment(
-            session, experiment_id, body, by, idempotency_key=idempotency_key
-        )
-        session.flush()
-        return views.experiment_detail(session, made.experiment_id, by.now)
+    made = forks.fork_experiment(session, experiment_id, body, by, idempotency_key=idempotency_key)
+    session.flush()
+    return views.experiment_detail(session, made.experiment_id, by.now)
 
 
 @router.get("/experiments/{experiment_id}/children")
 def list_experiment_children(
-    experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+    experiment_id: Id, session: Read, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ChildOut]:
     """List the experiments that were forked from it, newest first."""
-    with db.read() as session:
-        return forks.list_children(session, experiment_id, cursor=cursor, limit=limit)
+    return forks.list_children(session, experiment_id, cursor=cursor, limit=limit)
 
 
 @router.put("/experiments/{experiment_id}/budget")
@@ -215,11 +209,10 @@ def set_experiment_budget(experiment_id: Id, body: BudgetIn, db: Db, by: By) -> 
 
 
 @router.get("/experiments/{experiment_id}/deletion")
-def preview_deletion(experiment_id: Id, db: Db) -> DeletionPlanOut:
+def preview_deletion(experiment_id: Id, session: Read) -> DeletionPlanOut:
     """Return what deleting an experiment would free, and whether that is possible now. Nothing is
     changed."""
-    with db.read() as session:
-        return deletion.preview(session, experiment_id)
+    return deletion.preview(session, experiment_id)
 
 
 @router.delete("/experiments/{experiment_id}")
@@ -237,7 +230,7 @@ def delete_experiment(
 
 @router.get("/deletions")
 def list_deletions(
-    db: Db,
+    session: Read,
     open_only: Annotated[
         bool, Query(description="Only those that wait, and those an agent refused.")
     ] = False,
@@ -245,15 +238,12 @@ def list_deletions(
     limit: Limit = 50,
 ) -> Page[FileDeletionOut]:
     """List the checkpoint files of deleted experiments and their state, newest first."""
-    with db.read() as session:
-        return file_deletions.list_deletions(
-            session, open_only=open_only, cursor=cursor, limit=limit
-        )
+    return file_deletions.list_deletions(session, open_only=open_only, cursor=cursor, limit=limit)
 
 
 @router.get("/retention")
 def get_retention(
-    db: Db,
+    session: Read,
     config: Config,
     metric_days: Annotated[
         int | None, Query(ge=1, le=RETENTION_DAYS_MAX, description="As if this were set.")
@@ -267,14 +257,13 @@ def get_retention(
     The ages are settings of the server (`MUSTER_METRIC_RETENTION_DAYS`, `MUSTER_LOG_RETENTION_DAYS`);
     with a parameter the answer is about that age instead.
     """
-    with db.read() as session:
-        return retention.plan(
-            session,
-            clock.now(),
-            metric_days=config.metric_retention_days if metric_days is None else metric_days,
-            log_days=config.log_retention_days if log_days is None else log_days,
-            is_asked=metric_days is not None or log_days is not None,
-        )
+    return retention.plan(
+        session,
+        clock.now(),
+        metric_days=config.metric_retention_days if metric_days is None else metric_days,
+        log_days=config.log_retention_days if log_days is None else log_days,
+        is_asked=metric_days is not None or log_days is not None,
+    )
 
 
 @router.get("/retention/forecast")
@@ -292,21 +281,19 @@ def get_retention_forecast(db: Db, config: Config) -> RetentionForecastOut:
 
 
 @router.post("/deletions/{deletion_id}:dismiss")
-def dismiss_deletion(deletion_id: Id, db: Db, by: By) -> FileDeletionOut:
+def dismiss_deletion(deletion_id: Id, session: Write, by: By) -> FileDeletionOut:
     """Give up on files that no agent can delete; they stay where they are."""
-    with db.transaction() as session:
-        callers.record(session, "deletions.dismissed", f"deletion:{deletion_id}", by)
-        return file_deletions.dismiss(session, deletion_id, by.now)
+    callers.record(session, "deletions.dismissed", f"deletion:{deletion_id}", by)
+    return file_deletions.dismiss(session, deletion_id, by.now)
 
 
 # ---------------------------------------------------------------- many at once
 
 
 @router.post("/experiments:bulk-preview")
-def preview_bulk(body: BulkIn, db: Db, by: By) -> BulkPreviewOut:
+def preview_bulk(body: BulkIn, session: Read, by: By) -> BulkPreviewOut:
     """Return the exact experiments that an operation would affect, and the digest needed to run it."""
-    with db.read() as session:
-        return bulk.preview(session, body, by)
+    return bulk.preview(session, body, by)
 
 
 @router.post("/experiments:bulk")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from muster.wire import OutputState
 from muster_server import clock
 from muster_server.api.http.deps import By, Config, Cursor, Db, Id
+from muster_server.api.http.routing import Read, Router, Write
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.outputs.previews import TEXT
 from muster_server.schemas.base import Page, SafeStr
@@ -25,7 +26,7 @@ from muster_server.schemas.outputs import (
 )
 from muster_server.services.outputs import downloads, retention, views
 
-router = APIRouter(tags=["outputs"])
+router = Router(tags=["outputs"])
 
 FilesLimit = Annotated[int, Query(ge=1, le=1000, description="Entries per page.")]
 """More than other lists allow: a page costs less than finding where it begins."""
@@ -65,11 +66,10 @@ def list_outputs(
 
 
 @router.get("/trials/{trial_id}/outputs/summary")
-def get_outputs_summary(trial_id: Id, db: Db, settings: Config) -> OutputsSummaryOut:
+def get_outputs_summary(trial_id: Id, session: Read, settings: Config) -> OutputsSummaryOut:
     """Return number and size of the files that a trial wrote, and whether something is missing."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return views.summary(session, trial_id, settings=settings)
+    begin_snapshot(session)
+    return views.summary(session, trial_id, settings=settings)
 
 
 @router.get("/experiments/{experiment_id}/outputs:plan")
@@ -93,31 +93,30 @@ def preview_outputs_cleaning(
 
 
 @router.post("/experiments/{experiment_id}/outputs:clean", status_code=202)
-def clean_outputs(experiment_id: Id, body: OutputsPolicyIn, db: Db, by: By) -> OutputsCleaningOut:
+def clean_outputs(
+    experiment_id: Id, body: OutputsPolicyIn, session: Write, by: By
+) -> OutputsCleaningOut:
     """Delete the outputs of an experiment that a policy does not keep, once. They stay of a trial that
     may still run, has a pinned checkpoint, or has not been collected completely."""
-    with db.transaction() as session:
-        return retention.clean_now(session, experiment_id, retention.policy_of(body), by)
+    return retention.clean_now(session, experiment_id, retention.policy_of(body), by)
 
 
 @router.post("/trials/{trial_id}/outputs:export", status_code=202)
 def request_outputs_export(
-    trial_id: Id, body: OutputsExportIn, db: Db, by: By, settings: Config
+    trial_id: Id, body: OutputsExportIn, session: Write, by: By, settings: Config
 ) -> OutputsExportOut:
     """Have outputs made into files to download, by an agent that has their storage. Existing and
     pending exports of the same files are returned."""
-    with db.transaction() as session:
-        return downloads.request(session, trial_id, body, by, settings=settings)
+    return downloads.request(session, trial_id, body, by, settings=settings)
 
 
 @router.post("/trials/{trial_id}/outputs:preview", status_code=202)
 def request_outputs_preview(
-    trial_id: Id, body: OutputsPreviewIn, db: Db, by: By, settings: Config
+    trial_id: Id, body: OutputsPreviewIn, session: Write, by: By, settings: Config
 ) -> ExportOut:
     """Have the beginning of a file fetched, to be shown: the first 1 MiB of text, or an image of at
     most 8 MiB."""
-    with db.transaction() as session:
-        return downloads.request_preview(session, trial_id, body.path, by, settings=settings)
+    return downloads.request_preview(session, trial_id, body.path, by, settings=settings)
 
 
 @router.get(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from muster_server import clock
 from muster_server.api.http.deps import By, Config, Cursor, Db, Id, Limit, Me, RemoteAddr
+from muster_server.api.http.routing import Read, Router, Write
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.errors import NotSignedIn
 from muster_server.schemas.base import Page
@@ -30,59 +31,55 @@ from muster_server.services.reports import exporting, links, pages
 from .accounts.auth import sign_in_limits
 from .http.refusals import note_refusal
 
-router = APIRouter(tags=["reports"])
+router = Router(tags=["reports"])
 
 
 @router.get("/reports")
 def list_reports(
-    db: Db,
+    session: Read,
     project: Annotated[str | None, Query(min_length=1, max_length=128)] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[ReportOut]:
     """List reports, the newest first."""
-    with db.read() as session:
-        return pages.list_reports(session, project=project, cursor=cursor, limit=limit)
+    return pages.list_reports(session, project=project, cursor=cursor, limit=limit)
 
 
 @router.post("/reports", status_code=201)
-def create_report(body: ReportIn, db: Db, by: By, config: Config) -> ReportDetail:
+def create_report(body: ReportIn, session: Write, by: By, config: Config) -> ReportDetail:
     """Create a report over runs of a project."""
-    with db.transaction() as session:
-        row = pages.create_report(session, body, by)
-        return pages.get_detail(session, row.id, by.principal, links_on=config.report_links)
+    row = pages.create_report(session, body, by)
+    return pages.get_detail(session, row.id, by.principal, links_on=config.report_links)
 
 
 @router.get("/reports/{report_id}")
-def get_report(report_id: Id, db: Db, me: Me, config: Config) -> ReportDetail:
+def get_report(report_id: Id, session: Read, me: Me, config: Config) -> ReportDetail:
     """Return a report with its blocks, without what they show."""
-    with db.read() as session:
-        return pages.get_detail(session, report_id, me, links_on=config.report_links)
+    return pages.get_detail(session, report_id, me, links_on=config.report_links)
 
 
 @router.patch("/reports/{report_id}")
-def update_report(report_id: Id, body: ReportPatch, db: Db, by: By, config: Config) -> ReportDetail:
+def update_report(
+    report_id: Id, body: ReportPatch, session: Write, by: By, config: Config
+) -> ReportDetail:
     """Change the title or the blocks of a report. 409 if somebody else has changed it meanwhile."""
-    with db.transaction() as session:
-        pages.change_report(session, report_id, body, by)
-        session.flush()
-        return pages.get_detail(session, report_id, by.principal, links_on=config.report_links)
+    pages.change_report(session, report_id, body, by)
+    session.flush()
+    return pages.get_detail(session, report_id, by.principal, links_on=config.report_links)
 
 
 @router.delete("/reports/{report_id}", status_code=204)
-def delete_report(report_id: Id, db: Db, by: By) -> None:
+def delete_report(report_id: Id, session: Write, by: By) -> None:
     """Delete a report with its comments and links. The runs stay."""
-    with db.transaction() as session:
-        pages.delete_report(session, report_id, by)
+    pages.delete_report(session, report_id, by)
 
 
 @router.get("/reports/{report_id}/content")
-def get_report_content(report_id: Id, db: Db) -> ReportContentOut:
+def get_report_content(report_id: Id, session: Read) -> ReportContentOut:
     """Return what the blocks show: the values that were kept if the report is frozen, else the
     current ones."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return pages.content_of(session, pages.get_report(session, report_id), clock.now())
+    begin_snapshot(session)
+    return pages.content_of(session, pages.get_report(session, report_id), clock.now())
 
 
 @router.post("/reports/{report_id}:freeze")
@@ -99,12 +96,11 @@ def freeze_report(report_id: Id, db: Db, by: By, config: Config) -> ReportDetail
 
 
 @router.post("/reports/{report_id}:unfreeze")
-def unfreeze_report(report_id: Id, db: Db, by: By, config: Config) -> ReportDetail:
+def unfreeze_report(report_id: Id, session: Write, by: By, config: Config) -> ReportDetail:
     """Show current values again, and drop those that were kept."""
-    with db.transaction() as session:
-        pages.unfreeze(session, report_id, by)
-        session.flush()
-        return pages.get_detail(session, report_id, by.principal, links_on=config.report_links)
+    pages.unfreeze(session, report_id, by)
+    session.flush()
+    return pages.get_detail(session, report_id, by.principal, links_on=config.report_links)
 
 
 @router.get(
@@ -138,54 +134,48 @@ def export_report(
 
 @router.get("/reports/{report_id}/comments")
 def list_report_comments(
-    report_id: Id, db: Db, me: Me, cursor: Cursor = None, limit: Limit = 100
+    report_id: Id, session: Read, me: Me, cursor: Cursor = None, limit: Limit = 100
 ) -> Page[ReportCommentOut]:
     """List the comments of a report, the oldest first."""
-    with db.read() as session:
-        return pages.list_comments(session, report_id, me, cursor=cursor, limit=limit)
+    return pages.list_comments(session, report_id, me, cursor=cursor, limit=limit)
 
 
 @router.post("/reports/{report_id}/comments", status_code=201)
-def create_report_comment(report_id: Id, body: ReportCommentIn, db: Db, by: By) -> ReportCommentOut:
+def create_report_comment(
+    report_id: Id, body: ReportCommentIn, session: Write, by: By
+) -> ReportCommentOut:
     """Comment a report, in Markdown."""
-    with db.transaction() as session:
-        return pages.add_comment(session, report_id, body.text, by)
+    return pages.add_comment(session, report_id, body.text, by)
 
 
 @router.delete("/reports/{report_id}/comments/{comment_id}", status_code=204)
-def delete_report_comment(report_id: Id, comment_id: Id, db: Db, by: By) -> None:
+def delete_report_comment(report_id: Id, comment_id: Id, session: Write, by: By) -> None:
     """Delete a comment."""
-    with db.transaction() as session:
-        pages.delete_comment(session, report_id, comment_id, by)
+    pages.delete_comment(session, report_id, comment_id, by)
 
 
 @router.get("/reports/{report_id}/links")
-def list_report_links(report_id: Id, db: Db, by: By) -> list[ReportLinkOut]:
+def list_report_links(report_id: Id, session: Read, by: By) -> list[ReportLinkOut]:
     """List the links to a report that still work, without their secrets."""
-    with db.read() as session:
-        return links.list_links(session, report_id, by)
+    return links.list_links(session, report_id, by)
 
 
 @router.post("/reports/{report_id}/links", status_code=201)
 def create_report_link(
-    report_id: Id, body: ReportLinkIn, db: Db, by: By, config: Config
+    report_id: Id, body: ReportLinkIn, session: Write, by: By, config: Config
 ) -> ReportLinkCreated:
     """Create a link that shows the report to whoever has it, without an account, until it expires.
     The server must have MUSTER_REPORT_LINKS."""
-    with db.transaction() as session:
-        row, secret = links.create_link(
-            session, report_id, body.days, by, links_on=config.report_links
-        )
-        return ReportLinkCreated.from_row(
-            row, url=f"{config.browser_url()}/shared-report#report={secret}"
-        )
+    row, secret = links.create_link(session, report_id, body.days, by, links_on=config.report_links)
+    return ReportLinkCreated.from_row(
+        row, url=f"{config.browser_url()}/shared-report#report={secret}"
+    )
 
 
 @router.delete("/reports/{report_id}/links/{link_id}", status_code=204)
-def delete_report_link(report_id: Id, link_id: Id, db: Db, by: By) -> None:
+def delete_report_link(report_id: Id, link_id: Id, session: Write, by: By) -> None:
     """End a link at once."""
-    with db.transaction() as session:
-        links.delete_link(session, report_id, link_id, by)
+    links.delete_link(session, report_id, link_id, by)
 
 
 @router.post("/shared-report")

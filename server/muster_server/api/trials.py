@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from muster_server import clock
 from muster_server.api.http.deps import By, Cursor, Db, Id, Limit
+from muster_server.api.http.routing import Read, Router, Write
 from muster_server.db.engine import Database
 from muster_server.db.models import EventRow
 from muster_server.db.queries.metrics import begin_snapshot
@@ -43,7 +44,7 @@ from muster_server.services.runtime import (
     waste,
 )
 
-router = APIRouter(tags=["trials"])
+router = Router(tags=["trials"])
 
 Attempt = Annotated[
     int | None, Query(ge=1, le=2**31 - 1, description="Attempt number; the current one by default.")
@@ -53,7 +54,7 @@ Attempt = Annotated[
 @router.get("/trials/{trial_id}")
 def get_trial(
     trial_id: Id,
-    db: Db,
+    session: Read,
     summary: Annotated[
         Literal["all", "headline"],
         Query(
@@ -63,14 +64,13 @@ def get_trial(
     ] = "all",
 ) -> TrialDetail:
     """Return one trial with its attempts, newest first."""
-    with db.read() as session:
-        return trials.trial_detail(session, trial_id, headline=summary == "headline")
+    return trials.trial_detail(session, trial_id, headline=summary == "headline")
 
 
 @router.get("/trials/{trial_id}/system-metrics")
 def get_trial_system_metrics(
     trial_id: Id,
-    db: Db,
+    session: Read,
     node: Annotated[
         list[str] | None,
         Query(
@@ -81,24 +81,21 @@ def get_trial_system_metrics(
 ) -> TrialSystemMetricsOut:
     """Return how busy the nodes of a trial were during its attempts: processors, memory, disks, each
     network interface and GPU."""
-    with db.read() as session:
-        return system_metrics.of_trial(session, trial_id, nodes=node or (), now=clock.now())
+    return system_metrics.of_trial(session, trial_id, nodes=node or (), now=clock.now())
 
 
 @router.get("/trials/{trial_id}/reproduction")
-def get_trial_reproduction(trial_id: Id, db: Db) -> ReproductionOut:
+def get_trial_reproduction(trial_id: Id, session: Read) -> ReproductionOut:
     """Return what it takes to run a trial again: the origin of each setting, the commit of its code,
     and the Python, torch, driver and packages of its newest attempt."""
-    with db.read() as session:
-        return reproduction.of_trial(session, trial_id)
+    return reproduction.of_trial(session, trial_id)
 
 
 @router.post("/trials/{trial_id}/guards:try")
-def try_guards(trial_id: Id, body: TryGuardsIn, db: Db) -> TryGuardsOut:
+def try_guards(trial_id: Id, body: TryGuardsIn, session: Read) -> TryGuardsOut:
     """Return what guards would have done with the stored values of a trial. Nothing changes."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return guard_trials.try_guards(session, trial_id, body)
+    begin_snapshot(session)
+    return guard_trials.try_guards(session, trial_id, body)
 
 
 @router.post("/trials/{trial_id}:stop", status_code=202)
@@ -114,21 +111,19 @@ def kill_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
 
 
 @router.post("/trials/{trial_id}:promote", status_code=202)
-def promote_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
+def promote_trial(trial_id: Id, session: Write, by: By) -> TrialOut:
     """Promote a trial that waits at its rung, whatever its rank."""
-    with db.transaction() as session:
-        search_control.promote(session, trial_id, by)
-        session.flush()
-        return trials.trial_out(session, trial_id)
+    search_control.promote(session, trial_id, by)
+    session.flush()
+    return trials.trial_out(session, trial_id)
 
 
 @router.post("/trials/{trial_id}:keep")
-def keep_trial(trial_id: Id, body: KeepRunningIn, db: Db, by: By) -> TrialDetail:
+def keep_trial(trial_id: Id, body: KeepRunningIn, session: Write, by: By) -> TrialDetail:
     """Keep a trial running for some hours, whatever the rules on waste of its pool and document say."""
-    with db.transaction() as session:
-        waste.keep(session, trial_id, hours=body.hours, by=by)
-        session.flush()
-        return trials.trial_detail(session, trial_id)
+    waste.keep(session, trial_id, hours=body.hours, by=by)
+    session.flush()
+    return trials.trial_detail(session, trial_id)
 
 
 def _end(db: Database, trial_id: int, desired: Literal["stop", "kill"], by: Caller) -> TrialOut:
@@ -141,28 +136,24 @@ def _end(db: Database, trial_id: int, desired: Literal["stop", "kill"], by: Call
 
 @router.get("/trials/{trial_id}/workers")
 def list_trial_workers(
-    trial_id: Id, db: Db, attempt: Attempt = None, cursor: Cursor = None, limit: Limit = 200
+    trial_id: Id, session: Read, attempt: Attempt = None, cursor: Cursor = None, limit: Limit = 200
 ) -> Page[WorkerOut]:
     """List worker processes in order of rank."""
-    with db.read() as session:
-        return trials.list_workers(
-            session, trial_id, attempt_no=attempt, cursor=cursor, limit=limit
-        )
+    return trials.list_workers(session, trial_id, attempt_no=attempt, cursor=cursor, limit=limit)
 
 
 @router.get("/trials/{trial_id}/groups")
 def list_trial_groups(
-    trial_id: Id, db: Db, attempt: Attempt = None, cursor: Cursor = None, limit: Limit = 50
+    trial_id: Id, session: Read, attempt: Attempt = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ProcessGroupOut]:
     """List process groups."""
-    with db.read() as session:
-        return trials.list_groups(session, trial_id, attempt_no=attempt, cursor=cursor, limit=limit)
+    return trials.list_groups(session, trial_id, attempt_no=attempt, cursor=cursor, limit=limit)
 
 
 @router.get("/trials/{trial_id}/performance")
 def get_trial_performance(
     trial_id: Id,
-    db: Db,
+    session: Read,
     attempt: Attempt = None,
     rows: Annotated[
         int,
@@ -171,15 +162,14 @@ def get_trial_performance(
 ) -> PerformanceOut:
     """Return where the time of its newest steps went, rank by rank: parts of the step, who waits
     for whom, communication of each process group, stages of a pipeline."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return performance.trial_performance(session, trial_id, attempt_no=attempt, num_rows=rows)
+    begin_snapshot(session)
+    return performance.trial_performance(session, trial_id, attempt_no=attempt, num_rows=rows)
 
 
 @router.get("/trials/{trial_id}/pipeline-step")
 def get_trial_pipeline_step(
     trial_id: Id,
-    db: Db,
+    session: Read,
     attempt: Attempt = None,
     pipeline: Annotated[
         int, Query(ge=0, le=65535, description="Which of several pipelines beside each other.")
@@ -187,65 +177,58 @@ def get_trial_pipeline_step(
 ) -> PipelineStepOut:
     """Return the timeline of a pipeline's workers in one step: the newest step that all of them
     have recorded."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return pipelines.noted_step(session, trial_id, attempt_no=attempt, pipeline=pipeline)
+    begin_snapshot(session)
+    return pipelines.noted_step(session, trial_id, attempt_no=attempt, pipeline=pipeline)
 
 
 @router.get("/trials/{trial_id}/progress")
-def get_trial_progress(trial_id: Id, db: Db, by: By) -> ProgressOut:
+def get_trial_progress(trial_id: Id, session: Read, by: By) -> ProgressOut:
     """Return how far each rank is, and which of them delays the others when nothing moves."""
-    with db.read() as session:
-        return progress.trial_progress(session, trial_id, now=by.now)
+    return progress.trial_progress(session, trial_id, now=by.now)
 
 
 @router.post("/trials/{trial_id}:stacks", status_code=202)
-def ask_trial_stacks(trial_id: Id, db: Db, by: By) -> StacksOut:
+def ask_trial_stacks(trial_id: Id, session: Write, by: By) -> StacksOut:
     """Request the stacks of every rank: the calls of all its threads. The training goes on
     meanwhile. The responses arrive one by one; read them with get_trial_stacks."""
-    with db.transaction() as session:
-        progress.request_stacks(session, trial_id, by)
-        session.flush()
-        return progress.trial_stacks(session, trial_id, attempt_no=None, no=None)
+    progress.request_stacks(session, trial_id, by)
+    session.flush()
+    return progress.trial_stacks(session, trial_id, attempt_no=None, no=None)
 
 
 @router.get("/trials/{trial_id}/stacks")
 def get_trial_stacks(
     trial_id: Id,
-    db: Db,
+    session: Read,
     attempt: Attempt = None,
     no: Annotated[
         int | None, Query(ge=1, le=2**31 - 1, description="Which time; the last by default.")
     ] = None,
 ) -> StacksOut:
     """Return the requested stacks of the ranks, in order of rank."""
-    with db.read() as session:
-        return progress.trial_stacks(session, trial_id, attempt_no=attempt, no=no)
+    return progress.trial_stacks(session, trial_id, attempt_no=attempt, no=no)
 
 
 @router.get("/trials/{trial_id}/checkpoints")
 def list_trial_checkpoints(
-    trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+    trial_id: Id, session: Read, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[CheckpointOut]:
     """List checkpoints, newest first."""
-    with db.read() as session:
-        return trials.list_checkpoints(session, trial_id, cursor=cursor, limit=limit)
+    return trials.list_checkpoints(session, trial_id, cursor=cursor, limit=limit)
 
 
 @router.get("/trials/{trial_id}/evaluations")
-def list_trial_evaluations(trial_id: Id, db: Db) -> list[EvaluationOut]:
+def list_trial_evaluations(trial_id: Id, session: Read) -> list[EvaluationOut]:
     """List the evaluations of its model by name: scores of each class, confusion matrix."""
-    with db.read() as session:
-        return evaluations.list_evaluations(session, trial_id)
+    return evaluations.list_evaluations(session, trial_id)
 
 
 @router.get("/trials/{trial_id}/tracked-runs")
 def list_tracked_runs(
-    trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+    trial_id: Id, session: Read, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[TrackedRunOut]:
     """List the runs that its script has started with MLflow: params and tags."""
-    with db.read() as session:
-        return tracked_runs.list_runs(session, trial_id, cursor=cursor, limit=limit)
+    return tracked_runs.list_runs(session, trial_id, cursor=cursor, limit=limit)
 
 
 @router.get("/trials/{trial_id}/events")

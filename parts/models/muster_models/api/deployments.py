@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 
 from muster_models.schemas.deployments import (
     DEPLOYMENT_NAME,
@@ -17,88 +17,82 @@ from muster_models.schemas.deployments import (
     ScaleIn,
 )
 from muster_models.services.deployments import management, views
-from muster_server.api.http.deps import By, Config, Cursor, Db, Limit, Me
+from muster_server.api.http.deps import By, Config, Cursor, Limit, Me
+from muster_server.api.http.routing import Read, Router, Write
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.base import Page
 
-router = APIRouter(tags=["deployments"])
+router = Router(tags=["deployments"])
 
 Deployment = Annotated[str, Path(pattern=DEPLOYMENT_NAME, description="Name of the deployment.")]
 
 
 @router.get("/deployments")
 def list_deployments(
-    db: Db, me: Me, settings: Config, cursor: Cursor = None, limit: Limit = 50
+    session: Read, me: Me, settings: Config, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[DeploymentItem]:
     """List deployments by name."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return views.list_deployments(session, me, settings, cursor=cursor, limit=limit)
+    begin_snapshot(session)
+    return views.list_deployments(session, me, settings, cursor=cursor, limit=limit)
 
 
 @router.post("/deployments", status_code=202)
-def create_deployment(body: DeploymentIn, db: Db, by: By, settings: Config) -> DeploymentOut:
+def create_deployment(
+    body: DeploymentIn, session: Write, by: By, settings: Config
+) -> DeploymentOut:
     """Deploy a version of a model. 503 if the server has no router."""
-    with db.transaction() as session:
-        row = management.create_deployment(session, body, by, settings=settings)
-        return views.deployment_out(session, by.principal, settings, row.name)
+    row = management.create_deployment(session, body, by, settings=settings)
+    return views.deployment_out(session, by.principal, settings, row.name)
 
 
 @router.get("/deployments/{name}")
-def get_deployment(name: Deployment, db: Db, me: Me, settings: Config) -> DeploymentOut:
+def get_deployment(name: Deployment, session: Read, me: Me, settings: Config) -> DeploymentOut:
     """Return a deployment with its revisions and replicas."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return views.deployment_out(session, me, settings, name)
+    begin_snapshot(session)
+    return views.deployment_out(session, me, settings, name)
 
 
 @router.get("/deployments/{name}/address")
-def get_deployment_address(name: Deployment, db: Db, settings: Config) -> AddressOut:
+def get_deployment_address(name: Deployment, session: Read, settings: Config) -> AddressOut:
     """Return where a deployment answers requests. 409 while it does not."""
-    with db.read() as session:
-        return views.address_of(session, settings, name)
+    return views.address_of(session, settings, name)
 
 
 @router.post("/deployments/{name}:update", status_code=202)
 def update_deployment(
-    name: Deployment, body: DeploymentUpdateIn, db: Db, by: By, settings: Config
+    name: Deployment, body: DeploymentUpdateIn, session: Write, by: By, settings: Config
 ) -> DeploymentOut:
     """Roll out another version: replicas are replaced one by one, and requests answered meanwhile."""
-    with db.transaction() as session:
-        management.update_deployment(session, name, body, by)
-        return views.deployment_out(session, by.principal, settings, name)
+    management.update_deployment(session, name, body, by)
+    return views.deployment_out(session, by.principal, settings, name)
 
 
 @router.post("/deployments/{name}:rollback", status_code=202)
 def roll_back_deployment(
-    name: Deployment, body: RollbackIn, db: Db, by: By, settings: Config
+    name: Deployment, body: RollbackIn, session: Write, by: By, settings: Config
 ) -> DeploymentOut:
     """Roll out the version that served before, or that of a revision."""
-    with db.transaction() as session:
-        management.roll_back(session, name, body, by)
-        return views.deployment_out(session, by.principal, settings, name)
+    management.roll_back(session, name, body, by)
+    return views.deployment_out(session, by.principal, settings, name)
 
 
 @router.post("/deployments/{name}:scale", status_code=202)
 def scale_deployment(
-    name: Deployment, body: ScaleIn, db: Db, by: By, settings: Config
+    name: Deployment, body: ScaleIn, session: Write, by: By, settings: Config
 ) -> DeploymentOut:
     """Change the number of replicas."""
-    with db.transaction() as session:
-        management.scale(session, name, body, by)
-        return views.deployment_out(session, by.principal, settings, name)
+    management.scale(session, name, body, by)
+    return views.deployment_out(session, by.principal, settings, name)
 
 
 @router.post("/deployments/{name}:stop", status_code=202)
-def stop_deployment(name: Deployment, db: Db, by: By, settings: Config) -> DeploymentOut:
+def stop_deployment(name: Deployment, session: Write, by: By, settings: Config) -> DeploymentOut:
     """Stop a deployment: its replicas answer what they have begun, and end."""
-    with db.transaction() as session:
-        management.stop(session, name, by)
-        return views.deployment_out(session, by.principal, settings, name)
+    management.stop(session, name, by)
+    return views.deployment_out(session, by.principal, settings, name)
 
 
 @router.delete("/deployments/{name}", status_code=204)
-def delete_deployment(name: Deployment, db: Db, by: By) -> None:
+def delete_deployment(name: Deployment, session: Write, by: By) -> None:
     """Delete a stopped deployment with its history."""
-    with db.transaction() as session:
-        management.delete_deployment(session, name, by)
+    management.delete_deployment(session, name, by)

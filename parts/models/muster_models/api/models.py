@@ -55,6 +55,7 @@ from muster_server import clock
 from muster_server.api.agents import AllocationId, read_body, require_self
 from muster_server.api.http.deps import Agent, By, Config, Cursor, Db, Id, Limit, Me
 from muster_server.api.http.openapi import stream_of
+from muster_server.api.http.routing import Read, Router, Write
 from muster_server.api.http.wire_route import WireRoute
 from muster_server.db.engine import Database
 from muster_server.db.queries.metrics import begin_snapshot
@@ -63,7 +64,7 @@ from muster_server.middleware.limits import MODEL_PIECE_MAX_BYTES
 from muster_server.schemas.base import Page, SafeStr
 from muster_server.services.core.accounts import identity
 
-router = APIRouter(tags=["models"])
+router = Router(tags=["models"])
 agent_router = APIRouter(tags=["agents"], route_class=WireRoute)
 
 Model = Annotated[str, Path(pattern=MODEL_NAME, description="Name of the model.")]
@@ -76,7 +77,7 @@ _RANGE = re.compile(r"bytes=(\d{1,15})-")
 
 @router.get("/models")
 def list_models(
-    db: Db,
+    session: Read,
     me: Me,
     project: Annotated[SafeStr | None, Query(max_length=128)] = None,
     q: Annotated[
@@ -86,232 +87,214 @@ def list_models(
     limit: Limit = 50,
 ) -> Page[ModelItem]:
     """List models by name, with their aliases."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return views.list_models(session, me, project=project, text=q, cursor=cursor, limit=limit)
+    begin_snapshot(session)
+    return views.list_models(session, me, project=project, text=q, cursor=cursor, limit=limit)
 
 
 @router.post("/models", status_code=201)
-def create_model(body: ModelIn, db: Db, by: By) -> ModelItem:
+def create_model(body: ModelIn, session: Write, by: By) -> ModelItem:
     """Create a model without versions. Registering a version creates its model by itself."""
-    with db.transaction() as session:
-        return views.model_item(session, by.principal, registry.create_model(session, body, by))
+    return views.model_item(session, by.principal, registry.create_model(session, body, by))
 
 
 @router.get("/models/{name}")
-def get_model(name: Model, db: Db, me: Me) -> ModelItem:
+def get_model(name: Model, session: Read, me: Me) -> ModelItem:
     """Return a model with its aliases."""
-    with db.read() as session:
-        return views.model_item(session, me, registry.find_model(session, name))
+    return views.model_item(session, me, registry.find_model(session, name))
 
 
 @router.patch("/models/{name}")
-def update_model(name: Model, body: ModelPatch, db: Db, by: By) -> ModelItem:
+def update_model(name: Model, body: ModelPatch, session: Write, by: By) -> ModelItem:
     """Change the name, description or tags of a model."""
-    with db.transaction() as session:
-        model = registry.update_model(session, name, body, by)
-        return views.model_item(session, by.principal, model)
+    model = registry.update_model(session, name, body, by)
+    return views.model_item(session, by.principal, model)
 
 
 @router.delete("/models/{name}", status_code=204)
-def delete_model(name: Model, db: Db, by: By, force: Force = False) -> None:
+def delete_model(name: Model, session: Write, by: By, force: Force = False) -> None:
     """Delete a model with all its versions. 409 while an alias names one of them, unless forced.
     Checkpoints and outputs stay where they are, under the policy of their experiment again."""
-    with db.transaction() as session:
-        registry.delete_model(session, name, by, force=force)
+    registry.delete_model(session, name, by, force=force)
 
 
 @router.get("/models/{name}/versions")
 def list_model_versions(
-    name: Model, db: Db, cursor: Cursor = None, limit: Limit = 50
+    name: Model, session: Read, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelVersionItem]:
     """List the versions of a model, newest first."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return views.list_versions(session, name, cursor=cursor, limit=limit)
+    begin_snapshot(session)
+    return views.list_versions(session, name, cursor=cursor, limit=limit)
 
 
 @router.get("/experiments/{experiment_id}/model-versions")
 def list_experiment_model_versions(
-    experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+    experiment_id: Id, session: Read, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelVersionItem]:
     """List the versions of models that an experiment produced, newest first."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return views.versions_of_experiment(session, experiment_id, cursor=cursor, limit=limit)
+    begin_snapshot(session)
+    return views.versions_of_experiment(session, experiment_id, cursor=cursor, limit=limit)
 
 
 @router.get("/experiments/{experiment_id}/model-uses")
 def list_experiment_model_uses(
-    experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+    experiment_id: Id, session: Read, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelUseOut]:
     """List the versions of models that an experiment uses, newest first, with what came of them."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return uses.of_experiment(session, experiment_id, cursor=cursor, limit=limit)
+    begin_snapshot(session)
+    return uses.of_experiment(session, experiment_id, cursor=cursor, limit=limit)
 
 
 @router.get("/models/{name}/versions/{number}/uses")
 def list_model_version_uses(
-    name: Model, number: Number, db: Db, cursor: Cursor = None, limit: Limit = 50
+    name: Model, number: Number, session: Read, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelUseOut]:
     """List the experiments that use a version, newest first: jobs that read, export, evaluate and
     serve it, with what came of them."""
-    with db.read() as session:
-        begin_snapshot(session)
-        version = registry.find_version(session, registry.find_model(session, name), number)
-        return uses.of_version(session, version, cursor=cursor, limit=limit)
+    begin_snapshot(session)
+    version = registry.find_version(session, registry.find_model(session, name), number)
+    return uses.of_version(session, version, cursor=cursor, limit=limit)
 
 
 @router.get("/models/{name}/versions/{number}/exports")
 def list_model_version_exports(
-    name: Model, number: Number, db: Db, cursor: Cursor = None, limit: Limit = 50
+    name: Model, number: Number, session: Read, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelExportJobOut]:
     """List the jobs that export a version, newest first: for each format its state, files, and how
     its answers compare with those of the checkpoint."""
-    with db.read() as session:
-        begin_snapshot(session)
-        version = registry.find_version(session, registry.find_model(session, name), number)
-        return exports.of_version(session, version, cursor=cursor, limit=limit)
+    begin_snapshot(session)
+    version = registry.find_version(session, registry.find_model(session, name), number)
+    return exports.of_version(session, version, cursor=cursor, limit=limit)
 
 
 @router.get("/models/{name}/versions/{number}/lineage")
-def get_model_lineage(name: Model, number: Number, db: Db) -> ModelLineageOut:
+def get_model_lineage(name: Model, number: Number, session: Read) -> ModelLineageOut:
     """Return what a version comes from, and what was done with it: exports, evaluations,
     predictions, deployments, and trainings that read it."""
-    with db.read() as session:
-        begin_snapshot(session)
-        model = registry.find_model(session, name)
-        version = registry.find_version(session, model, number)
-        return uses.lineage_both_ways(session, model, version)
+    begin_snapshot(session)
+    model = registry.find_model(session, name)
+    version = registry.find_version(session, model, number)
+    return uses.lineage_both_ways(session, model, version)
 
 
 @router.get("/models:leaderboards")
 def list_model_leaderboards(
-    db: Db,
+    session: Read,
     data: Annotated[
         SafeStr | None, Query(max_length=256, description="Only of this data set.")
     ] = None,
 ) -> list[LeaderboardOut]:
     """List versions by how good they are, for each data set. Only evaluations by the same samples and
     the same code of the metrics are ranked together."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return evaluations.read_leaderboards(session, data=data)
+    begin_snapshot(session)
+    return evaluations.read_leaderboards(session, data=data)
 
 
 @router.post("/models/{name}/versions", status_code=201)
 def register_model_version(
-    name: Model, body: VersionIn, db: Db, by: By, settings: Config
+    name: Model, body: VersionIn, session: Write, by: By, settings: Config
 ) -> ModelVersionOut:
     """Register a version from a checkpoint, from outputs of a trial, or from uploaded files. Files
     of the same origin once more return the version that there is."""
-    with db.transaction() as session:
-        model, version, is_new = registration.register(session, name, body, by, settings=settings)
-        return views.version_out(session, by.principal, model, version, is_new=is_new)
+    model, version, is_new = registration.register(session, name, body, by, settings=settings)
+    return views.version_out(session, by.principal, model, version, is_new=is_new)
 
 
 @router.get("/models/{name}/versions/{number}")
-def get_model_version(name: Model, number: Number, db: Db, me: Me) -> ModelVersionOut:
+def get_model_version(name: Model, number: Number, session: Read, me: Me) -> ModelVersionOut:
     """Return a version with its files, lineage and model card."""
-    with db.read() as session:
-        begin_snapshot(session)
-        model = registry.find_model(session, name)
-        return views.version_out(session, me, model, registry.find_version(session, model, number))
+    begin_snapshot(session)
+    model = registry.find_model(session, name)
+    return views.version_out(session, me, model, registry.find_version(session, model, number))
 
 
 @router.patch("/models/{name}/versions/{number}")
 def update_model_version(
-    name: Model, number: Number, body: VersionPatch, db: Db, by: By
+    name: Model, number: Number, body: VersionPatch, session: Write, by: By
 ) -> ModelVersionOut:
     """Change notes and tags of a version; nothing else of it ever changes."""
-    with db.transaction() as session:
-        model, version = registration.update_version(session, name, number, body, by)
-        return views.version_out(session, by.principal, model, version)
+    model, version = registration.update_version(session, name, number, body, by)
+    return views.version_out(session, by.principal, model, version)
 
 
 @router.delete("/models/{name}/versions/{number}", status_code=204)
-def delete_model_version(name: Model, number: Number, db: Db, by: By, force: Force = False) -> None:
+def delete_model_version(
+    name: Model, number: Number, session: Write, by: By, force: Force = False
+) -> None:
     """Delete a version. 409 while an alias names it, unless forced."""
-    with db.transaction() as session:
-        registration.delete_version(session, name, number, by, force=force)
+    registration.delete_version(session, name, number, by, force=force)
 
 
 @router.get("/models/{name}/aliases/{alias}")
-def get_model_alias(name: Model, alias: Alias, db: Db, me: Me) -> ModelVersionOut:
+def get_model_alias(name: Model, alias: Alias, session: Read, me: Me) -> ModelVersionOut:
     """Return the version that an alias names now."""
-    with db.read() as session:
-        begin_snapshot(session)
-        model, version = aliases.version_of(session, name, alias)
-        return views.version_out(session, me, model, version)
+    begin_snapshot(session)
+    model, version = aliases.version_of(session, name, alias)
+    return views.version_out(session, me, model, version)
 
 
 @router.put("/models/{name}/aliases/{alias}")
-def set_model_alias(name: Model, alias: Alias, body: AliasIn, db: Db, by: By) -> ModelAliasOut:
+def set_model_alias(
+    name: Model, alias: Alias, body: AliasIn, session: Write, by: By
+) -> ModelAliasOut:
     """Let an alias name a version. The move is kept with who made it, when and why."""
-    with db.transaction() as session:
-        return aliases.set_alias(session, name, alias, body.version, by, reason=body.reason)
+    return aliases.set_alias(session, name, alias, body.version, by, reason=body.reason)
 
 
 @router.delete("/models/{name}/aliases/{alias}", status_code=204)
 def delete_model_alias(
     name: Model,
     alias: Alias,
-    db: Db,
+    session: Write,
     by: By,
     reason: Annotated[SafeStr, Query(max_length=500)] = "",
 ) -> None:
     """Remove an alias. Its history stays."""
-    with db.transaction() as session:
-        aliases.remove_alias(session, name, alias, by, reason=reason)
+    aliases.remove_alias(session, name, alias, by, reason=reason)
 
 
 @router.get("/models/{name}/history")
 def list_model_alias_moves(
     name: Model,
-    db: Db,
+    session: Read,
     alias: Annotated[str | None, Query(pattern=ALIAS_NAME)] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[ModelAliasMoveOut]:
     """List the moves of a model's aliases, newest first."""
-    with db.read() as session:
-        return aliases.history(session, name, alias=alias, cursor=cursor, limit=limit)
+    return aliases.history(session, name, alias=alias, cursor=cursor, limit=limit)
 
 
 @router.get("/models/{name}/promotions")
 def list_model_promotions(
-    name: Model, db: Db, cursor: Cursor = None, limit: Limit = 50
+    name: Model, session: Read, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelPromotionOut]:
     """List the promotion rules of a model, newest first, with what became of them."""
-    with db.read() as session:
-        return promotions.list_rules(session, name, cursor=cursor, limit=limit)
+    return promotions.list_rules(session, name, cursor=cursor, limit=limit)
 
 
 @router.post("/models/{name}/promotions", status_code=201)
-def create_model_promotion(name: Model, body: PromotionIn, db: Db, by: By) -> ModelPromotionOut:
+def create_model_promotion(
+    name: Model, body: PromotionIn, session: Write, by: By
+) -> ModelPromotionOut:
     """Let the best checkpoint of an experiment become an alias when the experiment has ended. The
     alias only ever moves to a better value."""
-    with db.transaction() as session:
-        return promotions.add_rule(session, name, body, by)
+    return promotions.add_rule(session, name, body, by)
 
 
 @router.delete("/models/{name}/promotions/{promotion_id}", status_code=204)
-def delete_model_promotion(name: Model, promotion_id: Id, db: Db, by: By) -> None:
+def delete_model_promotion(name: Model, promotion_id: Id, session: Write, by: By) -> None:
     """Delete a promotion rule. An alias that it has moved stays where it is."""
-    with db.transaction() as session:
-        promotions.delete_rule(session, name, promotion_id, by)
+    promotions.delete_rule(session, name, promotion_id, by)
 
 
 @router.post("/models/{name}/versions/{number}/files:fetch", status_code=202)
 def fetch_model_file(
-    name: Model, number: Number, body: ModelFetchIn, db: Db, by: By, settings: Config
+    name: Model, number: Number, body: ModelFetchIn, session: Write, by: By, settings: Config
 ) -> ModelFetchOut:
     """Have a part of a file read from the storage of the nodes, unless the server has it. Repeat it
     until it is ready."""
-    with db.transaction() as session:
-        version, file = fetching.find_file(session, name, number, body.path)
-        return fetching.request(session, version, file, body.part, by, settings=settings)
+    version, file = fetching.find_file(session, name, number, body.path)
+    return fetching.request(session, version, file, body.part, by, settings=settings)
 
 
 @router.get(
@@ -366,10 +349,9 @@ def _start(request: Request, content: fetching.Content) -> int:
 
 
 @router.get("/model-blobs/{sha256}")
-def get_model_blob(sha256: Sha256, db: Db) -> ModelBlobOut:
+def get_model_blob(sha256: Sha256, session: Read) -> ModelBlobOut:
     """Return how much of a file has arrived. 404 if nothing has."""
-    with db.read() as session:
-        return uploads.show(session, sha256)
+    return uploads.show(session, sha256)
 
 
 @router.put(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, TypeVar
 
 import anyio.to_thread
-from fastapi import APIRouter, Path, Request, Response, status
+from fastapi import Path, Request, Response, status
 from sqlalchemy.orm import Session
 
 from muster import __version__
@@ -39,8 +39,9 @@ from muster_server.settings import Settings
 from ..http.deps import Config, Db, Me, RemoteAddr
 from ..http.guard import permissions_of
 from ..http.refusals import note_refusal
+from ..http.routing import Read, Router, Write
 
-router = APIRouter(tags=["auth"])
+router = Router(tags=["auth"])
 
 T = TypeVar("T")
 
@@ -193,14 +194,14 @@ def list_sessions(db: Db, config: Config, me: Me) -> Page[SessionOut]:
     status_code=status.HTTP_204_NO_CONTENT,
 )
 def end_session(
-    session_id: Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")], db: Db, me: Me, addr: RemoteAddr
+    session_id: Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")],
+    session: Write,
+    me: Me,
+    addr: RemoteAddr,
 ) -> None:
     """Sign a browser of yours out, or anybody's as an administrator. A token ends no session of a higher
     role."""
-    with db.transaction() as session:
-        auth.end_listed_session(
-            session, session_id, principal=me, remote_addr=addr, now=clock.now()
-        )
+    auth.end_listed_session(session, session_id, principal=me, remote_addr=addr, now=clock.now())
 
 
 def sessions_out(
@@ -219,10 +220,9 @@ def sessions_out(
 
 
 @router.get("/auth/me", summary="Who you are and what you may do")
-def get_me(db: Db, me: Me) -> MeOut:
-    with db.read() as session:
-        user = _own_row(session.get(UserRow, me.user_id))
-        return _me(session, user, me.role, is_limited=me.is_limited)
+def get_me(session: Read, me: Me) -> MeOut:
+    user = _own_row(session.get(UserRow, me.user_id))
+    return _me(session, user, me.role, is_limited=me.is_limited)
 
 
 @router.post(

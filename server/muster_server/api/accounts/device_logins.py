@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Request, status
+from fastapi import Path, Request, status
 
 from muster_server import clock
 from muster_server.schemas.accounts.auth import (
@@ -18,10 +18,11 @@ from muster_server.schemas.accounts.auth import (
 from muster_server.services.core.accounts import device_logins
 
 from ..http.deps import By, Config, Db, RemoteAddr
+from ..http.routing import Router, Write
 from .auth import sign_in_limits
 from .tokens import token_created
 
-router = APIRouter(prefix="/auth/device", tags=["auth"])
+router = Router(prefix="/auth/device", tags=["auth"])
 
 Code = Annotated[str, Path(min_length=8, max_length=16)]
 
@@ -46,14 +47,11 @@ def create_device_login(
 
 
 @router.post("/token", status_code=status.HTTP_201_CREATED)
-def create_device_token(body: DeviceTokenIn, db: Db, addr: RemoteAddr) -> TokenCreated:
+def create_device_token(body: DeviceTokenIn, session: Write, addr: RemoteAddr) -> TokenCreated:
     """Return the API token of the user who has let you in, once. Until somebody answers it is 409
     `auth.device_pending`."""
-    with db.transaction() as session:
-        row, secret = device_logins.take(
-            session, body.device_code, remote_addr=addr, now=clock.now()
-        )
-        return token_created(session, row, secret)
+    row, secret = device_logins.take(session, body.device_code, remote_addr=addr, now=clock.now())
+    return token_created(session, row, secret)
 
 
 @router.get("/{code}")
@@ -67,14 +65,12 @@ def get_device_login(
 
 
 @router.post("/{code}:approve", status_code=status.HTTP_204_NO_CONTENT)
-def approve_device_login(code: Code, db: Db, by: By) -> None:
+def approve_device_login(code: Code, session: Write, by: By) -> None:
     """Let a command line in as you: it gets an API token with your role. Needs a session."""
-    with db.transaction() as session:
-        device_logins.answer(session, code, "approved", by)
+    device_logins.answer(session, code, "approved", by)
 
 
 @router.post("/{code}:deny", status_code=status.HTTP_204_NO_CONTENT)
-def deny_device_login(code: Code, db: Db, by: By) -> None:
+def deny_device_login(code: Code, session: Write, by: By) -> None:
     """Refuse a command line. Needs a session."""
-    with db.transaction() as session:
-        device_logins.answer(session, code, "denied", by)
+    device_logins.answer(session, code, "denied", by)

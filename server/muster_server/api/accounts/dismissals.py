@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 
 from muster_server import clock
-from muster_server.api.http.deps import Db, Me
+from muster_server.api.http.deps import Me
+from muster_server.api.http.routing import Read, Router, Write
 from muster_server.schemas.accounts.dismissals import DismissalsOut
 from muster_server.services.core import dismissals
 
-router = APIRouter(tags=["views"])
+router = Router(tags=["views"])
 
 Key = Annotated[
     str,
@@ -24,21 +25,18 @@ Key = Annotated[
 
 
 @router.get("/dismissals")
-def list_dismissals(db: Db, me: Me) -> DismissalsOut:
+def list_dismissals(session: Read, me: Me) -> DismissalsOut:
     """List what you have dismissed from the overview, latest first."""
-    with db.read() as session:
-        return dismissals.list_dismissals(session, me)
+    return dismissals.list_dismissals(session, me)
 
 
 @router.put("/dismissals/{key}", status_code=204)
-def create_dismissal(key: Key, db: Db, me: Me) -> None:
+def create_dismissal(key: Key, session: Write, me: Me) -> None:
     """Dismiss an entry of the overview, for you. After 90 days it is forgotten."""
-    with db.transaction() as session:
-        dismissals.dismiss(session, me, key, clock.now())
+    dismissals.dismiss(session, me, key, clock.now())
 
 
 @router.delete("/dismissals/{key}", status_code=204)
-def delete_dismissal(key: Key, db: Db, me: Me) -> None:
+def delete_dismissal(key: Key, session: Write, me: Me) -> None:
     """Show an entry that you had dismissed again."""
-    with db.transaction() as session:
-        dismissals.restore(session, me, key)
+    dismissals.restore(session, me, key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response, status
+from fastapi import Request, Response, status
 
 from muster_server import clock
 from muster_server.errors import NotSignedIn
@@ -20,43 +20,42 @@ from muster_server.services.core.accounts import auth, invitations
 
 from ..http.deps import By, Config, Db, Id, RemoteAddr
 from ..http.refusals import note_refusal
+from ..http.routing import Router, Write
 from .auth import password_work, sign_in_limits, start
 from .tokens import lifetime
 from .users import users_out
 
-router = APIRouter(tags=["users"])
+router = Router(tags=["users"])
 
 
 @router.post("/users:invite", status_code=status.HTTP_201_CREATED)
-def invite_user(body: InvitationIn, db: Db, config: Config, by: By) -> InvitationCreated:
+def invite_user(body: InvitationIn, session: Write, config: Config, by: By) -> InvitationCreated:
     """Add a person, and create the link with which they choose their password.
 
     The link works once. For somebody who has never signed in it replaces the one before.
     """
-    with db.transaction() as session:
-        user, invitation, secret = invitations.invite(
-            session,
-            body.username,
-            by,
-            role=body.role,
-            projects=body.projects,
-            lifetime=lifetime(body.expires_in_days, "days"),
-        )
-        session.flush()
-        (shown,) = users_out(session, [user])
-        return InvitationCreated(
-            user=shown,
-            url=f"{config.browser_url()}/invitation#invitation={secret}",
-            expires_at=invitation.expires_at,
-            this_machine_only=config.is_for_this_machine_alone(),
-        )
+    user, invitation, secret = invitations.invite(
+        session,
+        body.username,
+        by,
+        role=body.role,
+        projects=body.projects,
+        lifetime=lifetime(body.expires_in_days, "days"),
+    )
+    session.flush()
+    (shown,) = users_out(session, [user])
+    return InvitationCreated(
+        user=shown,
+        url=f"{config.browser_url()}/invitation#invitation={secret}",
+        expires_at=invitation.expires_at,
+        this_machine_only=config.is_for_this_machine_alone(),
+    )
 
 
 @router.delete("/users/{user_id}/invitation", status_code=status.HTTP_204_NO_CONTENT)
-def revoke_invitation(user_id: Id, db: Db, by: By) -> None:
+def revoke_invitation(user_id: Id, session: Write, by: By) -> None:
     """End the open link of a user, who stays and can be invited again."""
-    with db.transaction() as session:
-        invitations.revoke(session, user_id, by)
+    invitations.revoke(session, user_id, by)
 
 
 @router.post("/auth/invitation:check", tags=["auth"])

@@ -4,46 +4,43 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from muster_server import clock
-from muster_server.api.http.deps import Db, Id, Me
+from muster_server.api.http.deps import Id, Me
+from muster_server.api.http.routing import Read, Router, Write
 from muster_server.schemas.accounts.panels import PanelIn, PanelOut, PanelPatch
 from muster_server.schemas.base import Page
 from muster_server.services.core import panels
 
-router = APIRouter(tags=["panels"])
+router = Router(tags=["panels"])
 
 
 @router.get("/panels")
 def list_panels(
-    db: Db,
+    session: Read,
     me: Me,
     experiment: Annotated[int | None, Query(ge=1, lt=2**31)] = None,
     project: Annotated[str | None, Query(min_length=1, max_length=128)] = None,
 ) -> Page[PanelOut]:
     """List the panels of an experiment and of its project, or those of a project. One page holds
     them all."""
-    with db.read() as session:
-        return panels.list_panels(session, me, project=project, experiment_id=experiment)
+    return panels.list_panels(session, me, project=project, experiment_id=experiment)
 
 
 @router.post("/panels", status_code=201)
-def create_panel(body: PanelIn, db: Db, me: Me) -> PanelOut:
+def create_panel(body: PanelIn, session: Write, me: Me) -> PanelOut:
     """Add a panel to the charts of an experiment, or of every experiment of a project."""
-    with db.transaction() as session:
-        return panels.create_panel(session, me, body, clock.now())
+    return panels.create_panel(session, me, body, clock.now())
 
 
 @router.patch("/panels/{panel_id}")
-def update_panel(panel_id: Id, body: PanelPatch, db: Db, me: Me) -> PanelOut:
+def update_panel(panel_id: Id, body: PanelPatch, session: Write, me: Me) -> PanelOut:
     """Change what a panel shows, or its place."""
-    with db.transaction() as session:
-        return panels.update_panel(session, me, panel_id, body, clock.now())
+    return panels.update_panel(session, me, panel_id, body, clock.now())
 
 
 @router.delete("/panels/{panel_id}", status_code=204)
-def delete_panel(panel_id: Id, db: Db, me: Me) -> None:
+def delete_panel(panel_id: Id, session: Write, me: Me) -> None:
     """Delete a panel."""
-    with db.transaction() as session:
-        panels.delete_panel(session, me, panel_id)
+    panels.delete_panel(session, me, panel_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, status
+from fastapi import Request, status
 
 from muster_server.db.models import UserRow
 from muster_server.domain.second_factor import address, spelled
@@ -19,9 +19,10 @@ from muster_server.services.core.accounts import auth, second_factor
 
 from ..http.deps import By, Config, Db, Id, RemoteAddr
 from ..http.refusals import note_refusal
+from ..http.routing import Router, Write
 from .auth import password_work, sign_in_limits
 
-router = APIRouter(tags=["auth"])
+router = Router(tags=["auth"])
 ISSUER = "Muster"
 
 
@@ -63,10 +64,9 @@ async def switch_off_second_factor(
 
 
 @router.delete("/users/{user_id}/second-factor", status_code=status.HTTP_204_NO_CONTENT)
-def remove_second_factor(user_id: Id, db: Db, by: By) -> None:
+def remove_second_factor(user_id: Id, session: Write, by: By) -> None:
     """Switch two-step sign-in of somebody off who lost the phone and the recovery codes."""
-    with db.transaction() as session:
-        second_factor.switch_off(session, _user(session.get(UserRow, user_id)), by)
+    second_factor.switch_off(session, _user(session.get(UserRow, user_id)), by)
 
 
 async def _check_password(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
-from fastapi import APIRouter, status
+from fastapi import status
 from sqlalchemy.orm import Session
 
 from muster_server import clock
@@ -28,8 +28,9 @@ from muster_server.services.core.callers import Caller
 from muster_server.settings import Settings
 
 from ..http.deps import By, Config, Cursor, Db, Id, Limit, Me
+from ..http.routing import Read, Router, Write
 
-router = APIRouter(tags=["tokens"])
+router = Router(tags=["tokens"])
 
 
 @router.get("/tokens", summary="Your API tokens")
@@ -47,16 +48,15 @@ def list_tokens(db: Db, me: Me, cursor: Cursor = None, limit: Limit = 50) -> Pag
     summary="Make an API token",
     status_code=status.HTTP_201_CREATED,
 )
-def create_token(body: TokenIn, db: Db, by: By) -> TokenCreated:
+def create_token(body: TokenIn, session: Write, by: By) -> TokenCreated:
     """Create an API token. The secret is in this response and nowhere else. With a token you
     can create one that ranks no higher, lasts no longer and is limited to no other projects; it ends
     when that one ends or is revoked."""
-    with db.transaction() as session:
-        user = session.get(UserRow, by.principal.user_id)
-        if user is None:
-            raise NotFound("users.not_found", "This user was removed.")
-        own_role = lower_role(by.principal.role, user.role)
-        return make_token(session, user, body, own_role=own_role, by=by)
+    user = session.get(UserRow, by.principal.user_id)
+    if user is None:
+        raise NotFound("users.not_found", "This user was removed.")
+    own_role = lower_role(by.principal.role, user.role)
+    return make_token(session, user, body, own_role=own_role, by=by)
 
 
 @router.delete(
@@ -80,12 +80,9 @@ def revoke_token(token_id: Id, db: Db, by: By) -> None:
 
 
 @router.get("/join-tokens", summary="The join tokens that still work")
-def list_join_tokens(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[JoinTokenOut]:
-    with db.read() as session:
-        rows, following = tokens.list_join_tokens(
-            session, cursor=cursor, limit=limit, now=clock.now()
-        )
-        return Page(items=[JoinTokenOut.from_row(row) for row in rows], next=following)
+def list_join_tokens(session: Read, cursor: Cursor = None, limit: Limit = 50) -> Page[JoinTokenOut]:
+    rows, following = tokens.list_join_tokens(session, cursor=cursor, limit=limit, now=clock.now())
+    return Page(items=[JoinTokenOut.from_row(row) for row in rows], next=following)
 
 
 @router.post(
@@ -93,26 +90,27 @@ def list_join_tokens(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[J
     summary="Make a token with which agents join",
     status_code=status.HTTP_201_CREATED,
 )
-def create_join_token(body: JoinTokenIn, db: Db, by: By, config: Config) -> JoinTokenCreated:
+def create_join_token(
+    body: JoinTokenIn, session: Write, by: By, config: Config
+) -> JoinTokenCreated:
     """Create a join token, which an agent exchanges for a credential of its own at its first start.
     Made with an API token, it ends with that one, and agents that joined with it stay."""
-    with db.transaction() as session:
-        row, secret = tokens.create_join_token(
-            session,
-            pool=body.pool,
-            uses=body.uses,
-            lifetime=lifetime(body.expires_in_s, "seconds"),
-            created_by=by.principal.user_id,
-            parent_id=by.principal.token_id,
-            by=by.author,
-        )
-        return JoinTokenCreated(
-            **JoinTokenOut.from_row(row).model_dump(),
-            secret=secret,
-            command=_command(config, secret),
-            server_url=config.browser_url(),
-            this_machine_only=config.is_for_this_machine_alone(),
-        )
+    row, secret = tokens.create_join_token(
+        session,
+        pool=body.pool,
+        uses=body.uses,
+        lifetime=lifetime(body.expires_in_s, "seconds"),
+        created_by=by.principal.user_id,
+        parent_id=by.principal.token_id,
+        by=by.author,
+    )
+    return JoinTokenCreated(
+        **JoinTokenOut.from_row(row).model_dump(),
+        secret=secret,
+        command=_command(config, secret),
+        server_url=config.browser_url(),
+        this_machine_only=config.is_for_this_machine_alone(),
+    )
 
 
 @router.delete(
@@ -120,10 +118,9 @@ def create_join_token(body: JoinTokenIn, db: Db, by: By, config: Config) -> Join
     summary="Revoke a join token",
     status_code=status.HTTP_204_NO_CONTENT,
 )
-def revoke_join_token(token_id: Id, db: Db, by: By) -> None:
+def revoke_join_token(token_id: Id, session: Write, by: By) -> None:
     """Revoke a join token. Agents that have joined with it stay: remove their nodes to end those."""
-    with db.transaction() as session:
-        tokens.revoke_join_token(session, token_id, by.author)
+    tokens.revoke_join_token(session, token_id, by.author)
 
 
 def lifetime(amount: int | None, unit: str) -> dt.timedelta | None:

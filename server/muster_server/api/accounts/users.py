@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, status
+from fastapi import Query, Request, status
 from sqlalchemy.orm import Session
 
 from muster_server import clock
@@ -28,24 +28,24 @@ from muster_server.services.core.accounts import auth, invitations, tokens, user
 from muster_server.services.core.accounts.identity import lower_role, lower_user_role
 
 from ..http.deps import By, Config, Cursor, Db, Id, Limit, Me
+from ..http.routing import Read, Router, Write
 from .auth import password_work, sessions_out
 from .tokens import make_token, tokens_out
 
-router = APIRouter(tags=["users"])
+router = Router(tags=["users"])
 
 
 @router.get("/users", summary="All users")
 def list_users(
-    db: Db,
+    session: Read,
     kind: Annotated[
         AccountKind | None, Query(description="Only people, or only service accounts.")
     ] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[UserOut]:
-    with db.read() as session:
-        rows, following = users.list_users(session, kind=kind, cursor=cursor, limit=limit)
-        return Page(items=users_out(session, rows), next=following)
+    rows, following = users.list_users(session, kind=kind, cursor=cursor, limit=limit)
+    return Page(items=users_out(session, rows), next=following)
 
 
 @router.post(
@@ -80,30 +80,26 @@ async def create_user(body: UserIn, request: Request, db: Db, by: By) -> UserOut
 
 
 @router.patch("/users/{user_id}", summary="Change a user's role or description, or deactivate one")
-def update_user(user_id: Id, body: UserPatch, db: Db, by: By) -> UserOut:
+def update_user(user_id: Id, body: UserPatch, session: Write, by: By) -> UserOut:
     """Change a user and end the user's sessions. The last administrator keeps the role."""
-    with db.transaction() as session:
-        row = users.update_user(
-            session,
-            user_id,
-            role=body.role,
-            is_active=body.is_active,
-            description=body.description,
-            by=by.author,
-        )
-        return users_out(session, [row])[0]
+    row = users.update_user(
+        session,
+        user_id,
+        role=body.role,
+        is_active=body.is_active,
+        description=body.description,
+        by=by.author,
+    )
+    return users_out(session, [row])[0]
 
 
 @router.get("/users/{user_id}/tokens", summary="The API tokens of a service account")
 def list_user_tokens(
-    user_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+    user_id: Id, session: Read, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[TokenOut]:
-    with db.read() as session:
-        user = users.get_service_account(session, user_id)
-        rows, following = tokens.list_api_tokens(
-            session, user_id=user.id, cursor=cursor, limit=limit
-        )
-        return Page(items=tokens_out(session, rows), next=following)
+    user = users.get_service_account(session, user_id)
+    rows, following = tokens.list_api_tokens(session, user_id=user.id, cursor=cursor, limit=limit)
+    return Page(items=tokens_out(session, rows), next=following)
 
 
 @router.post(
@@ -111,24 +107,22 @@ def list_user_tokens(
     summary="Make an API token for a service account",
     status_code=status.HTTP_201_CREATED,
 )
-def create_user_token(user_id: Id, body: TokenIn, db: Db, by: By) -> TokenCreated:
+def create_user_token(user_id: Id, body: TokenIn, session: Write, by: By) -> TokenCreated:
     """Create a token of a service account. Created with a token of yours, it ends with that one."""
-    with db.transaction() as session:
-        user = users.get_service_account(session, user_id)
-        own_role = lower_role(user.role, user.role)
-        return make_token(session, user, body, own_role=own_role, by=by)
+    user = users.get_service_account(session, user_id)
+    own_role = lower_role(user.role, user.role)
+    return make_token(session, user, body, own_role=own_role, by=by)
 
 
 @router.get("/users/{user_id}/sessions", summary="The sessions of a user")
-def list_user_sessions(user_id: Id, db: Db, config: Config, me: Me) -> Page[SessionOut]:
-    with db.read() as session:
-        user = users.get_user(session, user_id)
-        return sessions_out(session, user.id, config, me)
+def list_user_sessions(user_id: Id, session: Read, config: Config, me: Me) -> Page[SessionOut]:
+    user = users.get_user(session, user_id)
+    return sessions_out(session, user.id, config, me)
 
 
 @router.get("/audit", summary="Who did what, newest first")
 def list_audit(
-    db: Db,
+    session: Read,
     q: Annotated[
         str | None,
         Query(max_length=200, description="Part of the actor, action, subject or address."),
@@ -136,12 +130,8 @@ def list_audit(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[AuditOut]:
-    with db.read() as session:
-        rows, following = audit.list_entries(session, text=q, cursor=cursor, limit=limit)
-        return Page(
-            items=[AuditOut.from_row(row) for row in rows],
-            next=following,
-        )
+    rows, following = audit.list_entries(session, text=q, cursor=cursor, limit=limit)
+    return Page(items=[AuditOut.from_row(row) for row in rows], next=following)
 
 
 def users_out(session: Session, rows: Sequence[UserRow]) -> list[UserOut]:

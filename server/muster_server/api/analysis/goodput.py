@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import PlainTextResponse
 
 from muster_server import clock
@@ -13,24 +13,24 @@ from muster_server.schemas.analysis.goodput import GoodputOut, TrialGoodputOut
 from muster_server.services.goodput import reading
 
 from ..http.deps import Config, Db, Id
+from ..http.routing import Read, Router
 
-router = APIRouter()
+router = Router()
 
 Days = Annotated[int, Query(ge=1, le=366, description="Number of days (UTC), today included.")]
 Name = Annotated[str | None, Query(max_length=128)]
 
 
 @router.get("/trials/{trial_id}/goodput", tags=["trials"])
-def get_trial_goodput(trial_id: Id, db: Db) -> TrialGoodputOut:
+def get_trial_goodput(trial_id: Id, session: Read) -> TrialGoodputOut:
     """Return where the slot-seconds of a trial went, attempt by attempt."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return reading.trial_goodput(session, trial_id, now=clock.now())
+    begin_snapshot(session)
+    return reading.trial_goodput(session, trial_id, now=clock.now())
 
 
 @router.get("/goodput", tags=["cluster"])
 def get_goodput(
-    db: Db,
+    session: Read,
     settings: Config,
     days: Days = 7,
     by: Annotated[reading.By, Query(description="What `groups` are.")] = "project",
@@ -40,18 +40,17 @@ def get_goodput(
 ) -> GoodputOut:
     """Return where the slot-seconds of the cluster went, or those of one project, pool or person. What
     runs is counted about once a minute."""
-    with db.read() as session:
-        begin_snapshot(session)
-        return reading.cluster_goodput(
-            session,
-            days=days,
-            by=by,
-            project=project,
-            pool=pool,
-            user=user,
-            currency=settings.currency,
-            now=clock.now(),
-        )
+    begin_snapshot(session)
+    return reading.cluster_goodput(
+        session,
+        days=days,
+        by=by,
+        project=project,
+        pool=pool,
+        user=user,
+        currency=settings.currency,
+        now=clock.now(),
+    )
 
 
 @router.get("/goodput/export", tags=["cluster"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from fastapi.responses import StreamingResponse
 
 from muster_server.api.http.openapi import stream_of
@@ -18,33 +18,31 @@ from muster_server.schemas.base import Page
 from muster_server.services.runtime import profiles, trace_figures
 
 from ..http.deps import By, Db, Id
+from ..http.routing import Read, Router, Write
 
-router = APIRouter(tags=["trials"])
+router = Router(tags=["trials"])
 
 No = Annotated[int, Path(ge=1, le=2**31 - 1, description="Which window of the trial.")]
 RankNo = Annotated[int, Path(ge=0, le=RANK_MAX, description="A global rank.")]
 
 
 @router.post("/trials/{trial_id}/profiles", status_code=201)
-def profile_trial(trial_id: Id, body: ProfileIn, db: Db, by: By) -> ProfileOut:
+def profile_trial(trial_id: Id, body: ProfileIn, session: Write, by: By) -> ProfileOut:
     """Trace chosen ranks of a running trial with torch's profiler for some steps. The training goes
     on, more slowly meanwhile. Poll get_trial_profile until it is complete."""
-    with db.transaction() as session:
-        return profiles.start(session, trial_id, body, by)
+    return profiles.start(session, trial_id, body, by)
 
 
 @router.get("/trials/{trial_id}/profiles")
-def list_trial_profiles(trial_id: Id, db: Db, by: By) -> Page[ProfileOut]:
+def list_trial_profiles(trial_id: Id, session: Read, by: By) -> Page[ProfileOut]:
     """List the kept profiler windows, newest first: the last five, and 64 MiB of traces."""
-    with db.read() as session:
-        return Page(items=profiles.list_of(session, trial_id, now=by.now), next=None)
+    return Page(items=profiles.list_of(session, trial_id, now=by.now), next=None)
 
 
 @router.get("/trials/{trial_id}/profiles/{no}")
-def get_trial_profile(trial_id: Id, no: No, db: Db, by: By) -> ProfileOut:
+def get_trial_profile(trial_id: Id, no: No, session: Read, by: By) -> ProfileOut:
     """Return the state of one window, rank by rank."""
-    with db.read() as session:
-        return profiles.get(session, trial_id, no, now=by.now)
+    return profiles.get(session, trial_id, no, now=by.now)
 
 
 @router.get("/trials/{trial_id}/profiles/{no}/summary")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import PlainTextResponse
 
 from muster_server.api.http.deps import By, Cursor, Db, Id, Limit
+from muster_server.api.http.routing import Read, Router, Write
 from muster_server.db.engine import Database
 from muster_server.schemas.analysis.scaling import (
     NetworkIn,
@@ -18,7 +19,7 @@ from muster_server.schemas.analysis.scaling import (
 from muster_server.schemas.base import Page
 from muster_server.services.insight import scaling, scaling_export, scaling_views
 
-router = APIRouter(tags=["scaling"])
+router = Router(tags=["scaling"])
 
 Slots = Annotated[
     list[Annotated[int, Query(ge=1, le=100_000)]] | None,
@@ -54,21 +55,19 @@ MeasuredBandwidth = Annotated[
 
 @router.post("/experiments/{experiment_id}/scaling-reports", status_code=201)
 def create_scaling_report(
-    experiment_id: Id, body: ScalingIn, db: Db, by: By
+    experiment_id: Id, body: ScalingIn, session: Write, by: By
 ) -> ScalingReportDetail:
     """Run the experiment briefly at several world sizes, one run after another."""
-    with db.transaction() as session:
-        report_id = scaling.start_report(session, experiment_id, body, by)
-        return scaling_views.report_detail(session, report_id)
+    report_id = scaling.start_report(session, experiment_id, body, by)
+    return scaling_views.report_detail(session, report_id)
 
 
 @router.get("/experiments/{experiment_id}/scaling-reports")
 def list_scaling_reports(
-    experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+    experiment_id: Id, session: Read, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ScalingReportOut]:
     """List the scaling reports of an experiment, newest first."""
-    with db.read() as session:
-        return scaling_views.list_reports(session, experiment_id, cursor=cursor, limit=limit)
+    return scaling_views.list_reports(session, experiment_id, cursor=cursor, limit=limit)
 
 
 @router.get("/scaling-reports/{report_id}")
@@ -107,11 +106,10 @@ def export_scaling_report(
 
 
 @router.post("/scaling-reports/{report_id}:cancel")
-def cancel_scaling_report(report_id: Id, db: Db, by: By) -> ScalingReportDetail:
+def cancel_scaling_report(report_id: Id, session: Write, by: By) -> ScalingReportDetail:
     """Cancel a report and its current run; measurements stay."""
-    with db.transaction() as session:
-        scaling.cancel_report(session, report_id, by)
-        return scaling_views.report_detail(session, report_id)
+    scaling.cancel_report(session, report_id, by)
+    return scaling_views.report_detail(session, report_id)
 
 
 def _networks(
