@@ -9,7 +9,6 @@ from pydantic import Field
 
 from muster_server.api.http.deps import By, Cursor, Db, Id, Limit
 from muster_server.api.http.routing import Router, Write
-from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.base import SafeStr
 from muster_server.schemas.checkpoints import (
     CheckpointListItem,
@@ -37,8 +36,7 @@ def list_checkpoints(
 ) -> CheckpointListOut:
     """List the checkpoints of all trials, with the storage they use."""
     wanted = listing.CheckpointFilter(experiment_id=experiment, project=project, states=states)
-    with db.read() as session:
-        begin_snapshot(session)
+    with db.snapshot() as session:
         return listing.list_checkpoints(session, wanted, order=order, cursor=cursor, limit=limit)
 
 

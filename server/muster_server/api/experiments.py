@@ -8,9 +8,8 @@ from fastapi import Depends, Query
 
 from muster_server import clock
 from muster_server.api.http.deps import By, Cursor, Foresee, Id, IdempotencyKey, Limit, Me
-from muster_server.api.http.routing import Read, Router, Write
+from muster_server.api.http.routing import Read, Router, Snapshot, Write
 from muster_server.db.models import EventRow
-from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.experiments.columns import MAX_COLUMN_CHARS
 from muster_server.domain.states import ExperimentState, TrialState
 from muster_server.schemas.analysis.performance import FiguresOut
@@ -251,7 +250,7 @@ def list_experiment_trials(
 @router.get("/experiments/{experiment_id}/figures")
 def list_experiment_figures(
     experiment_id: Id,
-    session: Read,
+    session: Snapshot,
     no: Annotated[
         list[TrialNo] | None,
         Query(max_length=performance.TRIALS_MAX, description="Numbers of trials; all by default."),
@@ -261,7 +260,6 @@ def list_experiment_figures(
 ) -> Page[FiguresOut]:
     """List how fast the trials of an experiment are: means over the newest 100 rows that each rank
     measured in the current attempt."""
-    begin_snapshot(session)
     return performance.list_figures(
         session, experiment_id, nos=no or (), cursor=cursor, limit=limit
     )

@@ -12,8 +12,7 @@ from pydantic import Field
 
 from muster_server.api.http.deps import Db, Id
 from muster_server.api.http.openapi import stream_of
-from muster_server.api.http.routing import Read, Router
-from muster_server.db.queries.metrics import begin_snapshot
+from muster_server.api.http.routing import Read, Router, Snapshot
 from muster_server.domain.logs.lines import PATTERN_MAX_CHARS, Level
 from muster_server.errors import InvalidRequest
 from muster_server.schemas.base import Moment, Page, SafeStr
@@ -113,14 +112,13 @@ PageAt = Annotated[Where, Depends(page_at)]
 
 
 @router.get("/trials/{trial_id}/logs")
-def list_trial_log_lines(trial_id: int, session: Read, wanted: Wanted, at: PageAt) -> LogPage:
+def list_trial_log_lines(trial_id: int, session: Snapshot, wanted: Wanted, at: PageAt) -> LogPage:
     """List the lines of all matching streams in one order, oldest first.
 
     Without a cursor the page is the end (`from=tail`), the beginning (`from=head`), or begins at a
     place: `line`, `time` or `fraction`. A search stops after a second; the answer says how much it
     has looked at, and its cursor goes on.
     """
-    begin_snapshot(session)
     return reading.read_page(
         session, trial_id, wanted, cursor=at.cursor, start=at.start, limit=at.limit
     )
@@ -129,7 +127,7 @@ def list_trial_log_lines(trial_id: int, session: Read, wanted: Wanted, at: PageA
 @router.get("/experiments/{experiment_id}/logs")
 def list_experiment_log_lines(
     experiment_id: Id,
-    session: Read,
+    session: Snapshot,
     wanted: Wanted,
     at: PageAt,
     trials: Annotated[
@@ -143,7 +141,6 @@ def list_experiment_log_lines(
     As the log of a trial. Of more than 500 streams those that were written to last are read, back
     to where the others begin: `left` says where, and that time as `until` goes on.
     """
-    begin_snapshot(session)
     return reading.read_experiment_page(
         session,
         experiment_id,
@@ -156,17 +153,16 @@ def list_experiment_log_lines(
 
 
 @router.get("/trials/{trial_id}/logs/histogram")
-def get_trial_log_histogram(trial_id: int, session: Read, wanted: Streams) -> LogHistogram:
+def get_trial_log_histogram(trial_id: int, session: Snapshot, wanted: Streams) -> LogHistogram:
     """Return how many lines of each level were received when, in at most 60 time buckets: between
     `since` and `until`, or from the first line to the last one."""
-    begin_snapshot(session)
     return histogram.of_trial(session, trial_id, wanted)
 
 
 @router.get("/experiments/{experiment_id}/logs/histogram")
 def get_experiment_log_histogram(
     experiment_id: Id,
-    session: Read,
+    session: Snapshot,
     wanted: Streams,
     trials: Annotated[
         list[TrialNo],
@@ -175,14 +171,13 @@ def get_experiment_log_histogram(
 ) -> LogHistogram:
     """Return the histogram over all trials of an experiment or some: of more than 500 streams, the
     most recently written ones."""
-    begin_snapshot(session)
     return histogram.of_experiment(session, experiment_id, wanted, trial_nos=frozenset(trials))
 
 
 @router.get("/trials/{trial_id}/logs/values")
 def preview_trial_log_values(
     trial_id: int,
-    session: Read,
+    session: Snapshot,
     wanted: Streams,
     pattern: Annotated[
         SafeStr,
@@ -203,7 +198,6 @@ def preview_trial_log_values(
     """Return what a pattern of `metrics.from_log` finds in the log of the newest attempt, or of one that
     is given: how many values, their names, and the first of them. Nothing is stored. It searches for
     a second at most; `left_bytes` says how much it has not reached."""
-    begin_snapshot(session)
     return values.preview(session, trial_id, wanted, pattern=pattern, name=name, line=line)
 
 

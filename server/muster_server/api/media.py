@@ -11,8 +11,7 @@ from fastapi.responses import StreamingResponse
 from muster.media import EXTENSIONS
 from muster.wire import MediaKind
 from muster_server.api.http.deps import By, Config, Cursor, Db, Id, Limit
-from muster_server.api.http.routing import Read, Router, Write
-from muster_server.db.queries.metrics import begin_snapshot
+from muster_server.api.http.routing import Router, Snapshot, Write
 from muster_server.schemas.base import Page, SafeStr
 from muster_server.schemas.media import MediaContentOut, MediaItemOut, MediaOverviewOut
 from muster_server.services.checkpoints import exports
@@ -29,18 +28,17 @@ _ACTIVE = ("image/svg+xml",)
 
 
 @router.get("/trials/{trial_id}/media/series")
-def list_media_series(trial_id: Id, session: Read) -> MediaOverviewOut:
+def list_media_series(trial_id: Id, session: Snapshot) -> MediaOverviewOut:
     """List the names that a trial has logged media under, with kind, ranks and steps, and how many
     items were left out. Items of an earlier attempt after the step at which a later one resumed are
     not shown."""
-    begin_snapshot(session)
     return media.overview(session, trial_id)
 
 
 @router.get("/trials/{trial_id}/media")
 def list_media(
     trial_id: Id,
-    session: Read,
+    session: Snapshot,
     names: Annotated[
         list[SafeStr], Query(alias="name", max_length=50, description="Absent: all.")
     ] = [],  # noqa: B006
@@ -55,7 +53,6 @@ def list_media(
     limit: Limit = 50,
 ) -> Page[MediaItemOut]:
     """List the media of a trial by step, without their content."""
-    begin_snapshot(session)
     return media.list_items(
         session,
         trial_id,

@@ -9,8 +9,7 @@ from fastapi import Query, Response
 from muster.wire import OutputState
 from muster_server import clock
 from muster_server.api.http.deps import By, Config, Cursor, Db, Id
-from muster_server.api.http.routing import Read, Router, Write
-from muster_server.db.queries.metrics import begin_snapshot
+from muster_server.api.http.routing import Router, Snapshot, Write
 from muster_server.domain.outputs.previews import TEXT
 from muster_server.schemas.base import Page, SafeStr
 from muster_server.schemas.exports import ExportOut
@@ -52,8 +51,7 @@ def list_outputs(
     """List the files that a trial wrote, those of all its nodes as one folder, as they were
     collected last."""
     wanted = views.OutputFilter(prefix=prefix, glob=glob, states=frozenset(states))
-    with db.read() as session:
-        begin_snapshot(session)
+    with db.snapshot() as session:
         return views.list_outputs(
             session,
             trial_id,
@@ -66,9 +64,8 @@ def list_outputs(
 
 
 @router.get("/trials/{trial_id}/outputs/summary")
-def get_outputs_summary(trial_id: Id, session: Read, settings: Config) -> OutputsSummaryOut:
+def get_outputs_summary(trial_id: Id, session: Snapshot, settings: Config) -> OutputsSummaryOut:
     """Return number and size of the files that a trial wrote, and whether something is missing."""
-    begin_snapshot(session)
     return views.summary(session, trial_id, settings=settings)
 
 

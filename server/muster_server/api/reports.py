@@ -8,8 +8,7 @@ from fastapi import Query, Request, Response
 
 from muster_server import clock
 from muster_server.api.http.deps import By, Config, Cursor, Db, Id, Limit, Me, RemoteAddr
-from muster_server.api.http.routing import Read, Router, Write
-from muster_server.db.queries.metrics import begin_snapshot
+from muster_server.api.http.routing import Read, Router, Snapshot, Write
 from muster_server.errors import NotSignedIn
 from muster_server.schemas.base import Page
 from muster_server.schemas.reports import (
@@ -75,18 +74,16 @@ def delete_report(report_id: Id, session: Write, by: By) -> None:
 
 
 @router.get("/reports/{report_id}/content")
-def get_report_content(report_id: Id, session: Read) -> ReportContentOut:
+def get_report_content(report_id: Id, session: Snapshot) -> ReportContentOut:
     """Return what the blocks show: the values that were kept if the report is frozen, else the
     current ones."""
-    begin_snapshot(session)
     return pages.content_of(session, pages.get_report(session, report_id), clock.now())
 
 
 @router.post("/reports/{report_id}:freeze")
 def freeze_report(report_id: Id, db: Db, by: By, config: Config) -> ReportDetail:
     """Keep the values that the report shows now, whatever becomes of the runs."""
-    with db.read() as session:
-        begin_snapshot(session)
+    with db.snapshot() as session:
         row = pages.get_report(session, report_id)
         version, content = row.version, pages.content_now(session, row, by.now)
     with db.transaction() as session:
@@ -119,8 +116,7 @@ def export_report(
 ) -> Response:
     """Download a report as one file: Markdown, HTML that loads and runs nothing, its tables in LaTeX
     for booktabs, or its tables as CSV."""
-    with db.read() as session:
-        begin_snapshot(session)
+    with db.snapshot() as session:
         row = pages.get_report(session, report_id)
         content = pages.content_of(session, row, clock.now())
         text = exporting.export(row.title, content, format, config.browser_url())
@@ -190,8 +186,7 @@ def open_report_link(
             report_id, expires_at = links.open_link(
                 session, body.token, links_on=config.report_links, remote_addr=addr, now=now
             )
-        with db.read() as session:
-            begin_snapshot(session)
+        with db.snapshot() as session:
             return links.shared(session, report_id, expires_at, now)
     except NotSignedIn:
         note_refusal(request, "auth.link_refused", "report")

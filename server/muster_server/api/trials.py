@@ -8,10 +8,9 @@ from fastapi import Query
 
 from muster_server import clock
 from muster_server.api.http.deps import By, Cursor, Db, Id, Limit
-from muster_server.api.http.routing import Read, Router, Write
+from muster_server.api.http.routing import Read, Router, Snapshot, Write
 from muster_server.db.engine import Database
 from muster_server.db.models import EventRow
-from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.analysis.performance import PerformanceOut
 from muster_server.schemas.analysis.pipelines import PipelineStepOut
 from muster_server.schemas.analysis.progress import ProgressOut, StacksOut
@@ -92,9 +91,8 @@ def get_trial_reproduction(trial_id: Id, session: Read) -> ReproductionOut:
 
 
 @router.post("/trials/{trial_id}/guards:try")
-def try_guards(trial_id: Id, body: TryGuardsIn, session: Read) -> TryGuardsOut:
+def try_guards(trial_id: Id, body: TryGuardsIn, session: Snapshot) -> TryGuardsOut:
     """Return what guards would have done with the stored values of a trial. Nothing changes."""
-    begin_snapshot(session)
     return guard_trials.try_guards(session, trial_id, body)
 
 
@@ -153,7 +151,7 @@ def list_trial_groups(
 @router.get("/trials/{trial_id}/performance")
 def get_trial_performance(
     trial_id: Id,
-    session: Read,
+    session: Snapshot,
     attempt: Attempt = None,
     rows: Annotated[
         int,
@@ -162,14 +160,13 @@ def get_trial_performance(
 ) -> PerformanceOut:
     """Return where the time of its newest steps went, rank by rank: parts of the step, who waits
     for whom, communication of each process group, stages of a pipeline."""
-    begin_snapshot(session)
     return performance.trial_performance(session, trial_id, attempt_no=attempt, num_rows=rows)
 
 
 @router.get("/trials/{trial_id}/pipeline-step")
 def get_trial_pipeline_step(
     trial_id: Id,
-    session: Read,
+    session: Snapshot,
     attempt: Attempt = None,
     pipeline: Annotated[
         int, Query(ge=0, le=65535, description="Which of several pipelines beside each other.")
@@ -177,7 +174,6 @@ def get_trial_pipeline_step(
 ) -> PipelineStepOut:
     """Return the timeline of a pipeline's workers in one step: the newest step that all of them
     have recorded."""
-    begin_snapshot(session)
     return pipelines.noted_step(session, trial_id, attempt_no=attempt, pipeline=pipeline)
 
 

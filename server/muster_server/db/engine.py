@@ -114,6 +114,19 @@ class Database:
             session.close()
 
     @contextmanager
+    def snapshot(self) -> Iterator[Session]:
+        """Yield a session for reading whose statements see one state of the database, as SQLite's do
+        anyhow.
+
+        On PostgreSQL a compaction could otherwise commit between reading the batches and the blocks of a
+        metric, and points would be missing or doubled.
+        """
+        with self.read() as session:
+            if not self.is_sqlite:
+                session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+            yield session
+
+    @contextmanager
     def _my_turn(self) -> Iterator[None]:
         """Let the threads of a process write to SQLite one after the other: a thread that finds the
         database locked retries after growing pauses, in which others come first and nothing is

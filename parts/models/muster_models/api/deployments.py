@@ -18,8 +18,7 @@ from muster_models.schemas.deployments import (
 )
 from muster_models.services.deployments import management, views
 from muster_server.api.http.deps import By, Config, Cursor, Limit, Me
-from muster_server.api.http.routing import Read, Router, Write
-from muster_server.db.queries.metrics import begin_snapshot
+from muster_server.api.http.routing import Read, Router, Snapshot, Write
 from muster_server.schemas.base import Page
 
 router = Router(tags=["deployments"])
@@ -29,10 +28,9 @@ Deployment = Annotated[str, Path(pattern=DEPLOYMENT_NAME, description="Name of t
 
 @router.get("/deployments")
 def list_deployments(
-    session: Read, me: Me, settings: Config, cursor: Cursor = None, limit: Limit = 50
+    session: Snapshot, me: Me, settings: Config, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[DeploymentItem]:
     """List deployments by name."""
-    begin_snapshot(session)
     return views.list_deployments(session, me, settings, cursor=cursor, limit=limit)
 
 
@@ -46,9 +44,8 @@ def create_deployment(
 
 
 @router.get("/deployments/{name}")
-def get_deployment(name: Deployment, session: Read, me: Me, settings: Config) -> DeploymentOut:
+def get_deployment(name: Deployment, session: Snapshot, me: Me, settings: Config) -> DeploymentOut:
     """Return a deployment with its revisions and replicas."""
-    begin_snapshot(session)
     return views.deployment_out(session, me, settings, name)
 
 

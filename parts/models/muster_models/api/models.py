@@ -55,10 +55,9 @@ from muster_server import clock
 from muster_server.api.agents import AllocationId, read_body, require_self
 from muster_server.api.http.deps import Agent, By, Config, Cursor, Db, Id, Limit, Me
 from muster_server.api.http.openapi import stream_of
-from muster_server.api.http.routing import Read, Router, Write
+from muster_server.api.http.routing import Read, Router, Snapshot, Write
 from muster_server.api.http.wire_route import WireRoute
 from muster_server.db.engine import Database
-from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.errors import InvalidRequest
 from muster_server.middleware.limits import MODEL_PIECE_MAX_BYTES
 from muster_server.schemas.base import Page, SafeStr
@@ -77,7 +76,7 @@ _RANGE = re.compile(r"bytes=(\d{1,15})-")
 
 @router.get("/models")
 def list_models(
-    session: Read,
+    session: Snapshot,
     me: Me,
     project: Annotated[SafeStr | None, Query(max_length=128)] = None,
     q: Annotated[
@@ -87,7 +86,6 @@ def list_models(
     limit: Limit = 50,
 ) -> Page[ModelItem]:
     """List models by name, with their aliases."""
-    begin_snapshot(session)
     return views.list_models(session, me, project=project, text=q, cursor=cursor, limit=limit)
 
 
@@ -119,58 +117,52 @@ def delete_model(name: Model, session: Write, by: By, force: Force = False) -> N
 
 @router.get("/models/{name}/versions")
 def list_model_versions(
-    name: Model, session: Read, cursor: Cursor = None, limit: Limit = 50
+    name: Model, session: Snapshot, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelVersionItem]:
     """List the versions of a model, newest first."""
-    begin_snapshot(session)
     return views.list_versions(session, name, cursor=cursor, limit=limit)
 
 
 @router.get("/experiments/{experiment_id}/model-versions")
 def list_experiment_model_versions(
-    experiment_id: Id, session: Read, cursor: Cursor = None, limit: Limit = 50
+    experiment_id: Id, session: Snapshot, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelVersionItem]:
     """List the versions of models that an experiment produced, newest first."""
-    begin_snapshot(session)
     return views.versions_of_experiment(session, experiment_id, cursor=cursor, limit=limit)
 
 
 @router.get("/experiments/{experiment_id}/model-uses")
 def list_experiment_model_uses(
-    experiment_id: Id, session: Read, cursor: Cursor = None, limit: Limit = 50
+    experiment_id: Id, session: Snapshot, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelUseOut]:
     """List the versions of models that an experiment uses, newest first, with what came of them."""
-    begin_snapshot(session)
     return uses.of_experiment(session, experiment_id, cursor=cursor, limit=limit)
 
 
 @router.get("/models/{name}/versions/{number}/uses")
 def list_model_version_uses(
-    name: Model, number: Number, session: Read, cursor: Cursor = None, limit: Limit = 50
+    name: Model, number: Number, session: Snapshot, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelUseOut]:
     """List the experiments that use a version, newest first: jobs that read, export, evaluate and
     serve it, with what came of them."""
-    begin_snapshot(session)
     version = registry.find_version(session, registry.find_model(session, name), number)
     return uses.of_version(session, version, cursor=cursor, limit=limit)
 
 
 @router.get("/models/{name}/versions/{number}/exports")
 def list_model_version_exports(
-    name: Model, number: Number, session: Read, cursor: Cursor = None, limit: Limit = 50
+    name: Model, number: Number, session: Snapshot, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelExportJobOut]:
     """List the jobs that export a version, newest first: for each format its state, files, and how
     its answers compare with those of the checkpoint."""
-    begin_snapshot(session)
     version = registry.find_version(session, registry.find_model(session, name), number)
     return exports.of_version(session, version, cursor=cursor, limit=limit)
 
 
 @router.get("/models/{name}/versions/{number}/lineage")
-def get_model_lineage(name: Model, number: Number, session: Read) -> ModelLineageOut:
+def get_model_lineage(name: Model, number: Number, session: Snapshot) -> ModelLineageOut:
     """Return what a version comes from, and what was done with it: exports, evaluations,
     predictions, deployments, and trainings that read it."""
-    begin_snapshot(session)
     model = registry.find_model(session, name)
     version = registry.find_version(session, model, number)
     return uses.lineage_both_ways(session, model, version)
@@ -178,14 +170,13 @@ def get_model_lineage(name: Model, number: Number, session: Read) -> ModelLineag
 
 @router.get("/models:leaderboards")
 def list_model_leaderboards(
-    session: Read,
+    session: Snapshot,
     data: Annotated[
         SafeStr | None, Query(max_length=256, description="Only of this data set.")
     ] = None,
 ) -> list[LeaderboardOut]:
     """List versions by how good they are, for each data set. Only evaluations by the same samples and
     the same code of the metrics are ranked together."""
-    begin_snapshot(session)
     return evaluations.read_leaderboards(session, data=data)
 
 
@@ -200,9 +191,8 @@ def register_model_version(
 
 
 @router.get("/models/{name}/versions/{number}")
-def get_model_version(name: Model, number: Number, session: Read, me: Me) -> ModelVersionOut:
+def get_model_version(name: Model, number: Number, session: Snapshot, me: Me) -> ModelVersionOut:
     """Return a version with its files, lineage and model card."""
-    begin_snapshot(session)
     model = registry.find_model(session, name)
     return views.version_out(session, me, model, registry.find_version(session, model, number))
 
@@ -225,9 +215,8 @@ def delete_model_version(
 
 
 @router.get("/models/{name}/aliases/{alias}")
-def get_model_alias(name: Model, alias: Alias, session: Read, me: Me) -> ModelVersionOut:
+def get_model_alias(name: Model, alias: Alias, session: Snapshot, me: Me) -> ModelVersionOut:
     """Return the version that an alias names now."""
-    begin_snapshot(session)
     model, version = aliases.version_of(session, name, alias)
     return views.version_out(session, me, model, version)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.analysis.diagnoses import ApplyIn, DiagnoseIn, DiagnosisOut
 from muster_server.schemas.base import Page
 from muster_server.services.insight import diagnoses
 
 from ..http.deps import By, Config, Cursor, Id, Limit
-from ..http.routing import Read, Router, Write
+from ..http.routing import Router, Snapshot, Write
 
 router = Router(tags=["trials"])
 
@@ -25,18 +24,16 @@ def diagnose_trial(
 
 @router.get("/trials/{trial_id}/diagnoses")
 def list_trial_diagnoses(
-    trial_id: Id, session: Read, cursor: Cursor = None, limit: Limit = 10
+    trial_id: Id, session: Snapshot, cursor: Cursor = None, limit: Limit = 10
 ) -> Page[DiagnosisOut]:
     """List the diagnoses of a trial, newest first."""
-    begin_snapshot(session)
     return diagnoses.list_of(session, trial_id, cursor=cursor, limit=limit)
 
 
 @router.get("/diagnoses/{diagnosis_id}")
-def get_diagnosis(diagnosis_id: Id, session: Read) -> DiagnosisOut:
+def get_diagnosis(diagnosis_id: Id, session: Snapshot) -> DiagnosisOut:
     """Return the verdict with its shares and advice; while it runs, the probes and their step
     times."""
-    begin_snapshot(session)
     return diagnoses.get(session, diagnosis_id)
 
 

@@ -8,12 +8,11 @@ from fastapi import Query
 from fastapi.responses import PlainTextResponse
 
 from muster_server import clock
-from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.analysis.goodput import GoodputOut, TrialGoodputOut
 from muster_server.services.goodput import reading
 
 from ..http.deps import Config, Db, Id
-from ..http.routing import Read, Router
+from ..http.routing import Router, Snapshot
 
 router = Router()
 
@@ -22,15 +21,14 @@ Name = Annotated[str | None, Query(max_length=128)]
 
 
 @router.get("/trials/{trial_id}/goodput", tags=["trials"])
-def get_trial_goodput(trial_id: Id, session: Read) -> TrialGoodputOut:
+def get_trial_goodput(trial_id: Id, session: Snapshot) -> TrialGoodputOut:
     """Return where the slot-seconds of a trial went, attempt by attempt."""
-    begin_snapshot(session)
     return reading.trial_goodput(session, trial_id, now=clock.now())
 
 
 @router.get("/goodput", tags=["cluster"])
 def get_goodput(
-    session: Read,
+    session: Snapshot,
     settings: Config,
     days: Days = 7,
     by: Annotated[reading.By, Query(description="What `groups` are.")] = "project",
@@ -40,7 +38,6 @@ def get_goodput(
 ) -> GoodputOut:
     """Return where the slot-seconds of the cluster went, or those of one project, pool or person. What
     runs is counted about once a minute."""
-    begin_snapshot(session)
     return reading.cluster_goodput(
         session,
         days=days,

@@ -7,7 +7,6 @@ from fastapi import APIRouter
 from muster_server import clock
 from muster_server.api.http.deps import Db, Id
 from muster_server.db.engine import Database
-from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.analysis.planner import PlanIn, PlanOut, TrialPlanOut
 from muster_server.services.insight import planner
 from muster_server.services.nodes import layer_tables
@@ -29,8 +28,7 @@ def create_plan(body: PlanIn, db: Db) -> PlanOut:
 def get_trial_plan(trial_id: Id, db: Db) -> TrialPlanOut:
     """Return the estimated memory, bytes and time per step of a trial beside its measurements. Poll
     while `is_pending` is true."""
-    with db.read() as session:
-        begin_snapshot(session)
+    with db.snapshot() as session:
         found, wanted = planner.of_trial(session, trial_id, now=clock.now())
     _ask(db, wanted)
     return found

@@ -13,13 +13,15 @@ from sqlalchemy.orm import Session
 from .deps import Db
 
 Read = Annotated[Session, "read"]
-"""A snapshot to read from until the route returns."""
+"""A session that only reads."""
+Snapshot = Annotated[Session, "snapshot"]
+"""One that sees one state of the database in all its statements."""
 Write = Annotated[Session, "transaction"]
 """A transaction: it is committed when the route returns, and rolled back if the route raises."""
 
 
 class Router(APIRouter):
-    """A router whose routes may have a parameter that is `Read` or `Write`.
+    """A router whose routes may have a parameter that is `Read`, `Snapshot` or `Write`.
 
     The session is opened in the thread that runs the route. A dependency that opened it would take two more
     hops to the thread pool, and end it only after the answer.
@@ -32,7 +34,7 @@ class Router(APIRouter):
 def _with_session(endpoint: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(endpoint, eval_str=True)
     parameters = dict(signature.parameters)
-    name = next((n for n, p in parameters.items() if p.annotation in (Read, Write)), None)
+    name = next((n for n, p in parameters.items() if p.annotation in (Read, Snapshot, Write)), None)
     if name is None:
         return endpoint
     (kind,) = parameters[name].annotation.__metadata__

@@ -16,7 +16,6 @@ from sqlalchemy.orm import Session
 from muster_server.db.deleting import Deleter, delete_all
 from muster_server.db.engine import Database
 from muster_server.db.models import AuditHeadRow, AuditRow
-from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.audit_chain import Seal
 from muster_server.security.encryption import KeyRing
 
@@ -39,8 +38,7 @@ def remove_old(
     was sealed: what was changed would be gone with the evidence.
     """
     deadline = time.monotonic() + budget_s
-    with database.read() as session:
-        begin_snapshot(session)
+    with database.snapshot() as session:
         base = _next_base(session, now - dt.timedelta(days=days))
         problem = audit_seals.verify(session, keys=keys).problem if base is not None else ""
     if problem:
