@@ -179,7 +179,8 @@ def test_dependencies_are_locked_and_installed_before_the_source_is_there(docker
 
 
 @pytest.mark.parametrize(
-    ("dockerfile", "extras"), [("server", {"server"}), ("agent", {"agent", "train", "serve"})]
+    ("dockerfile", "extras"),
+    [("server", {"server", "mcp"}), ("agent", {"agent", "mcp", "train", "serve"})],
 )
 def test_images_hold_what_their_process_imports(dockerfile: str, extras: set[str]) -> None:
     """The agent's Python also runs the built-in trainer: all of its packages, not torch alone."""

@@ -18,7 +18,7 @@ from muster import __version__
 from muster.client import Client, ClientError
 from muster.code.bundle import BundleError
 
-from .answers import DEFAULT_BYTES, MAX_BYTES, MIN_BYTES, AnswerLine, own, picked, render
+from .answers import DEFAULT_BYTES, MAX_BYTES, MIN_BYTES, AnswerLine, own, picked, quoted, render
 from .parts import ToolFailure
 from .reading import read_docs, read_document
 from .tools import TOOLS, AssistantTool
@@ -127,11 +127,13 @@ def _answer(
 
 
 def _explained(error: Exception) -> str:
-    """Return an expected error with its fields, and what to do about it."""
-    lines = [own(str(error).partition("\n")[0])]
-    if isinstance(error, ClientError):
-        lines += [own(picked(field, "path", "message", "hint")) for field in error.fields]
-        if error.hint:
-            lines.append(own(f"What to do: {error.hint}"))
-        lines.append(own(f"Code: {error.code}"))
+    """Return an expected error with its fields, and what to do about it. What the service says may name what
+    others wrote, such as the reason of a reservation or the output of a job."""
+    text = str(error).partition("\n")[0]
+    if not isinstance(error, ClientError):
+        return render([own(text)], max_bytes=ERROR_BYTES)
+    lines = [own(f"The call failed. Code: {error.code}"), quoted(text)]
+    lines += [quoted(picked(field, "path", "message", "hint")) for field in error.fields]
+    if error.hint:
+        lines.append(quoted(f"What to do: {error.hint}"))
     return render(lines, max_bytes=ERROR_BYTES)
