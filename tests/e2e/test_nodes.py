@@ -234,7 +234,7 @@ def test_everybody_sees_maintenance_without_a_reload_until_it_ends(
         expect(page.get_by_test_id("maintenance")).to_have_count(0)
 
 
-def test_nodes_are_reserved_and_cancelled_on_the_page(
+def test_nodes_are_reserved_changed_and_given_back_on_the_page(
     signed_in: BrowserContext, stack: Stack, page: Page
 ) -> None:
     with stack.client() as client:
@@ -249,7 +249,18 @@ def test_nodes_are_reserved_and_cancelled_on_the_page(
         form.get_by_role("button", name="Reserve").click()
         expect(page.get_by_test_id("reservations")).to_contain_text("paper deadline")
         expect(page.get_by_test_id("reservation-lines")).to_contain_text("reserving")
-        page.get_by_test_id("reservation-cancel").click()
+        page.get_by_test_id("reservations-change").click()
+        assert violations(page) == []
+        length = form.get_by_label("Length")
+        expect(length).to_have_value("8h")
+        length.fill("12h")
+        form.get_by_role("button", name="Save").click()
+        expect(form).to_have_count(0)
+        (changed,) = [
+            x for x in client.get("/audit")["items"] if x["action"] == "reservation.change"
+        ]
+        assert changed["detail"] == {"ends_at": "12h"}
+        page.get_by_test_id("reservations-end").click()
         page.get_by_test_id("confirm").click()
         expect(page.get_by_test_id("reservations")).to_have_count(0)
         (made,) = [x for x in client.get("/audit")["items"] if x["action"] == "reservation.create"]

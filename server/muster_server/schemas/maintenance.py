@@ -16,6 +16,12 @@ When = Annotated[SafeStr, Field(min_length=1, max_length=64)]
 Names = Annotated[list[Name], Field(max_length=MAX_NAMES)]
 
 
+Reason = Annotated[
+    SafeStr,
+    Field(max_length=MAX_REASON_CHARS),
+    AfterValidator(lambda text: one_line(text) if text else text),
+]
+"""Why, in one line, or nothing. Everybody who waits reads it."""
 Count = Annotated[int, Field(ge=1, le=100_000)]
 
 
@@ -79,12 +85,19 @@ class ReservationIn(Input):
     num_slots: Count | None = None
     """How many nodes of the pool, or nodes with how many slots together: one of the two. Those from which
     least is taken are chosen now."""
-    reason: Annotated[
-        SafeStr,
-        Field(max_length=MAX_REASON_CHARS),
-        AfterValidator(lambda text: one_line(text) if text else text),
-    ] = ""
-    """Why, in one line. Everybody who waits reads it."""
+    reason: Reason = ""
+
+
+class ReservationPatch(Input):
+    """What changes of a reservation; what is left out or null stays."""
+
+    starts_at: When | None = None
+    """Another beginning, as for a new one; only of a reservation that has not begun."""
+    ends_at: When | None = None
+    """Another end in the future: a moment, or a length of time from its beginning."""
+    nodes: Annotated[list[Name], Field(min_length=1, max_length=MAX_NAMES)] | None = None
+    """Names of all its nodes from now on."""
+    reason: Reason | None = None
 
 
 class ReservedFromOut(Output):

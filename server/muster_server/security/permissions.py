@@ -100,6 +100,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "get_reservation": "view",
     "create_reservation": "admin",
     "cancel_reservation": "admin",
+    "update_reservation": "admin",
     "create_preflight": "admin",
     "list_preflights": "view",
     "get_preflight": "view",

@@ -161,6 +161,89 @@ def test_a_node_is_reserved_once_at_a_time(nodes, project, admin_client):
     assert create(admin_client, nodes=["gpu-1"], starts_at="2h").status_code == 201
 
 
+def change(client, number, **body):
+    return client.patch(f"{API}/{number}", json=body)
+
+
+def length_of(one):
+    return dt.datetime.fromisoformat(one["ends_at"]) - dt.datetime.fromisoformat(one["starts_at"])
+
+
+def test_a_reservation_is_extended_shortened_and_given_other_nodes(
+    nodes, project, admin_client, member_client, database
+):
+    made = create(admin_client, nodes=["gpu-1"], ends_at="2h").json()
+    number = made["id"]
+    assert change(member_client, number, ends_at="3h").status_code == 403
+    extended = change(admin_client, number, ends_at="3h").json()
+    assert (extended["starts_at"], length_of(extended)) == (
+        made["starts_at"],
+        dt.timedelta(hours=3),
+    )
+    shorter = change(admin_client, number, ends_at="30min", reason="it went faster").json()
+    assert (length_of(shorter), shorter["reason"]) == (dt.timedelta(minutes=30), "it went faster")
+    moved = change(admin_client, number, nodes=["gpu-2", "gpu-3"]).json()
+    assert (moved["nodes"], moved["ends_at"]) == (["gpu-2", "gpu-3"], shorter["ends_at"])
+    assert create(admin_client, nodes=["gpu-1"]).status_code == 201
+    planned = create(admin_client, nodes=["cpu-1"], starts_at="2h", ends_at="1h").json()
+    sooner = change(admin_client, planned["id"], starts_at="1h").json()
+    assert sooner["starts_at"] < planned["starts_at"]
+    assert sooner["ends_at"] == planned["ends_at"]
+    with database.read() as session:
+        audited = select(AuditRow.detail).where(AuditRow.action == "reservation.change")
+        assert [*session.scalars(audited.order_by(AuditRow.id))] == [
+            {"ends_at": "3h"},
+            {"ends_at": "30min", "reason": "it went faster"},
+            {"nodes": ["gpu-2", "gpu-3"]},
+            {"starts_at": "1h"},
+        ]
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "message", "hint"),
+    [
+        ({}, "ends_at", "nothing is to change", "name what"),
+        ({"starts_at": "1h"}, "starts_at", "it began at 20", "leave it out"),
+        ({"ends_at": "2020-01-01T00:00Z"}, "ends_at", "must be after the start", "later moment"),
+        ({"ends_at": "soon"}, "ends_at", "neither a length of time nor", "6h"),
+        ({"nodes": ["gpu-9"]}, "nodes[0]", "there is no node 'gpu-9'", "did you mean"),
+        ({"nodes": []}, "nodes", "1", ""),
+    ],
+)
+def test_a_change_that_cannot_work_is_refused_by_field(
+    nodes, project, admin_client, body, path, message, hint
+):
+    made = create(admin_client, nodes=["gpu-1"]).json()
+    reply = change(admin_client, made["id"], **body)
+    assert reply.status_code == 422, reply.text
+    (field,) = reply.json()["error"]["fields"]
+    assert field["path"] == path
+    assert message in field["message"].replace('"', "'")
+    assert hint in (field["hint"] or "")
+    assert admin_client.get(f"{API}/{made['id']}").json() == made
+
+
+def test_a_change_neither_takes_nodes_of_another_one_nor_revives(
+    nodes, project, admin_client, database
+):
+    first = create(admin_client, nodes=["gpu-1"], ends_at="1h").json()["id"]
+    later = create(admin_client, nodes=["gpu-1"], starts_at="2h").json()["id"]
+    taken = change(admin_client, first, ends_at="150min")
+    assert taken.json()["error"]["code"] == "reservations.overlap"
+    assert f"reservation {later} for vision" in taken.json()["error"]["message"]
+    assert change(admin_client, first, ends_at="119min").status_code == 200
+    early = clock.now() - dt.timedelta(hours=1)
+    with database.transaction() as session:
+        row = session.get(NodeReservationRow, later)
+        row.starts_at = early
+    past = change(admin_client, later, ends_at="30min").json()["error"]["fields"][0]
+    assert "is in the past" in past["message"]
+    assert "muster reservation cancel" in past["hint"]
+    admin_client.post(f"{API}/{first}:cancel")
+    assert change(admin_client, first, ends_at="3h").json()["error"]["code"] == "reservations.ended"
+    assert change(admin_client, 99, ends_at="3h").status_code == 404
+
+
 def test_there_are_at_most_so_many(nodes, project, admin_client, monkeypatch):
     monkeypatch.setattr(reservations, "MAX_OPEN", 1)
     assert create(admin_client, nodes=["gpu-1"]).status_code == 201
@@ -278,13 +361,20 @@ def test_commands_create_list_show_and_cancel(nodes, project, muster):
     assert "paper deadline" in muster("reservation", "list").output
     shown = muster("reservation", "show", number)
     assert f"Reservation {number} (planned): gpu-1, gpu-2 for project vision" in shown.output
+    changed = muster(
+        "reservation", "change", number, "--until", "3h", "--node", "gpu-3", as_="admin"
+    )
+    assert (
+        "(planned): gpu-3 for project vision, 2999-12-01 17:00 UTC to 2999-12-01 20:00"
+        in changed.output
+    )
     chosen = muster(
         "reservation", "create", "--pool", "gpu", "--nodes", "1", "--for", "user:member",
         "--until", "8h", as_="admin",
     )  # fmt: skip
     assert "(active): gpu-1 for user member" in chosen.output
     cancelled = muster("reservation", "cancel", number, as_="admin")
-    assert "gpu-1, gpu-2: open to everybody." in cancelled.output
+    assert "gpu-3: open to everybody." in cancelled.output
     assert "(cancelled)" in muster("reservation", "show", number).output
 
 
@@ -297,5 +387,7 @@ def test_commands_say_what_is_wrong(nodes, project, muster):
     assert "--until 'tomorrow' is no moment" in str(wrong.exception)
     wrong = muster(*create_, "--for", "project:visoin", "--until", "2h", as_="admin")
     assert "project there is no project 'visoin'" in str(wrong.exception.fields) or wrong.exit_code
+    wrong = muster("reservation", "change", "1")
+    assert "give --until, --from, --node or --reason" in str(wrong.exception.hint)
     refused = muster(*create_, "--for", "project:vision", "--until", "2h")
     assert refused.exit_code != 0

@@ -414,6 +414,7 @@ export const events: Readonly<Record<string, string>> = {
   "reservation.started": "预留已开始",
   "reservation.ended": "预留已结束",
   "reservation.cancelled": "预留已取消",
+  "reservation.changed": "预留已更改",
   "trial.reserved": "节点将被预留占用",
   "maintenance.planned": "已计划维护",
   "maintenance.started": "维护已开始",

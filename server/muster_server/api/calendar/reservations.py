@@ -5,7 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from muster_server import clock
-from muster_server.schemas.maintenance import ReservationIn, ReservationListOut, ReservationOut
+from muster_server.schemas.maintenance import (
+    ReservationIn,
+    ReservationListOut,
+    ReservationOut,
+    ReservationPatch,
+)
 from muster_server.services.nodes import reservations
 
 from ..http.deps import By, Db, Id
@@ -33,6 +38,16 @@ def create_reservation(db: Db, by: By, wish: ReservationIn) -> ReservationOut:
     the start."""
     with db.transaction() as session:
         return reservations.create(session, wish, by)
+
+
+@router.patch("/reservations/{reservation_id}")
+def update_reservation(
+    db: Db, by: By, reservation_id: Id, wish: ReservationPatch
+) -> ReservationOut:
+    """Change the times, the nodes or the reason of a reservation that has not ended. What others run on nodes
+    that it gets leaves in time."""
+    with db.transaction() as session:
+        return reservations.change(session, reservation_id, wish, by)
 
 
 @router.post("/reservations/{reservation_id}:cancel")

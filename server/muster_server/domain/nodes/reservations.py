@@ -49,6 +49,10 @@ class NodeReservation(Period):
         return f"{self._what}. From its start to its end, only these trials run there."
 
     @property
+    def changed(self) -> str:
+        return f"{self._what} was changed. These are its nodes and times now."
+
+    @property
     def started(self) -> str:
         return f"{self._what} has begun. Trials submitted now start there."
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from sqlalchemy import exists, func, select, union, update
+from sqlalchemy import ColumnElement, exists, func, select, union, update
 from sqlalchemy.orm import Session
 
 from muster.nearest import nearest
@@ -38,6 +38,7 @@ from muster_server.schemas.maintenance import (
     ReservationIn,
     ReservationListOut,
     ReservationOut,
+    ReservationPatch,
     ReservedFromOut,
 )
 
@@ -76,29 +77,12 @@ def create(session: Session, wish: ReservationIn, by: Caller) -> ReservationOut:
     nodes that are reserved then, or too many reservations."""
     now = by.now
     problems: list[FieldProblem] = []
-    starts_at = moment_of("starts_at", wish.starts_at, now, problems) or now
-    ends_at = moment_of("ends_at", wish.ends_at, starts_at, problems) or starts_at
-    if starts_at < now:
-        problems.append(
-            FieldProblem("starts_at", Message("field.past"), "leave it out to start now")
-        )
-    elif ends_at <= starts_at and not problems:
-        problems.append(
-            FieldProblem(
-                "ends_at",
-                f"must be after the start, {starts_at:%Y-%m-%d %H:%M} UTC",
-                "write a length of time such as 2h, or a later moment",
-            )
-        )
+    starts_at, ends_at = _times(wish, now, now, problems)
     user_id, project_id = _beneficiary(session, wish, problems)
     problems += _wrong_nodes(session, wish)
     if problems:
         raise _invalid(problems)
-    # Two that are made at once wait for each other here, so that no node is promised twice. Rows of
-    # nodes are always locked in the order of their ids.
-    lock = select(NodeRow.id).order_by(NodeRow.id).with_for_update()
-    scope = NodeRow.pool == wish.pool if wish.pool else NodeRow.name.in_(wish.nodes)
-    session.execute(lock.where(scope)).all()
+    _lock(session, NodeRow.pool == wish.pool if wish.pool else NodeRow.name.in_(wish.nodes))
     others = load_reservations(session, now=now)
     if len(others) >= MAX_OPEN:
         raise Conflict(
@@ -136,15 +120,44 @@ def create(session: Session, wish: ReservationIn, by: Caller) -> ReservationOut:
     return _out(session, row, made, now)
 
 
+def change(session: Session, number: int, wish: ReservationPatch, by: Caller) -> ReservationOut:
+    """Change the times, nodes or reason of a reservation. Raises NotFound, InvalidRequest for times and names
+    that cannot work, and Conflict for one that has ended, or nodes that are reserved then."""
+    row = _find_open(session, number, by.now)
+    changes = wish.model_dump(exclude_none=True)
+    has_begun = row.starts_at <= by.now
+    problems = unknown_names("nodes", wish.nodes or (), _node_names(session))
+    if not changes:
+        problems.append(FieldProblem("ends_at", "nothing is to change", "name what is to change"))
+    if has_begun and wish.starts_at is not None:
+        began = f"it began at {row.starts_at:%Y-%m-%d %H:%M} UTC"
+        problems.append(FieldProblem("starts_at", began, "leave it out"))
+    given = wish.model_copy(update={"starts_at": None}) if has_begun else wish
+    starts_at, ends_at = _times(given, by.now, row.starts_at, problems, until=row.ends_at)
+    if problems:
+        raise _invalid(problems)
+    names = tuple(sorted(set(wish.nodes or row.nodes)))
+    _lock(session, NodeRow.name.in_(names))
+    others = [one for one in load_reservations(session, now=by.now) if one.id != number]
+    _refuse_overlaps(names, starts_at, ends_at, others)
+    is_longer = starts_at < row.starts_at or ends_at > row.ends_at
+    takes_more = is_longer or not {*names} <= {*row.nodes}
+    row.starts_at, row.ends_at, row.nodes = starts_at, ends_at, list(names)
+    if wish.reason is not None:
+        row.reason = wish.reason
+    session.flush()
+    one = load_reservation(session, row)
+    record(session, "reservation.change", f"reservation:{number}", by, changes)
+    _tell(session, one, "reservation.changed", one.changed, by.now)
+    if takes_more:
+        _warn_others(session, one, by.now)
+    return _out(session, row, one, by.now)
+
+
 def cancel(session: Session, number: int, by: Caller) -> ReservationOut:
     """End an active reservation, or take a planned one back: its nodes are open to everybody at once.
     Raises NotFound, and Conflict for one that has ended."""
-    row = _find(session, number, locks=True)
-    if row.ended_at is not None or row.ends_at <= by.now:
-        raise Conflict(
-            "reservations.ended",
-            f"Reservation {number} ended at {row.ended_at or row.ends_at:%Y-%m-%d %H:%M} UTC.",
-        )
+    row = _find_open(session, number, by.now)
     row.ended_at, row.ended_by = by.now, by.principal.actor[:160]
     session.flush()
     was_active = row.starts_at <= by.now
@@ -184,6 +197,55 @@ def _find(session: Session, number: int, *, locks: bool = False) -> NodeReservat
             hint="See them all: muster reservation list",
         )
     return row
+
+
+def _find_open(session: Session, number: int, now: dt.datetime) -> NodeReservationRow:
+    """Return a reservation that has not ended, locked. Raises NotFound and Conflict."""
+    row = _find(session, number, locks=True)
+    if row.ended_at is not None or row.ends_at <= now:
+        raise Conflict(
+            "reservations.ended",
+            f"Reservation {number} ended at {row.ended_at or row.ends_at:%Y-%m-%d %H:%M} UTC.",
+        )
+    return row
+
+
+def _times(
+    wish: ReservationIn | ReservationPatch,
+    now: dt.datetime,
+    start: dt.datetime,
+    problems: list[FieldProblem],
+    *,
+    until: dt.datetime | None = None,
+) -> tuple[dt.datetime, dt.datetime]:
+    """Return when a reservation begins and ends; without a wish at `start` and `until`."""
+    starts_at = moment_of("starts_at", wish.starts_at, now, problems) or start
+    ends_at = moment_of("ends_at", wish.ends_at, starts_at, problems) or until or starts_at
+    if wish.starts_at is not None and starts_at < now:
+        hint = "leave it out to start now" if until is None else "write a later moment"
+        problems.append(FieldProblem("starts_at", Message("field.past"), hint))
+    elif ends_at <= starts_at and not problems:
+        problems.append(
+            FieldProblem(
+                "ends_at",
+                f"must be after the start, {starts_at:%Y-%m-%d %H:%M} UTC",
+                "write a length of time such as 2h, or a later moment",
+            )
+        )
+    elif ends_at <= now and not problems:
+        hint = "write a later moment; `muster reservation cancel` ends it now"
+        problems.append(FieldProblem("ends_at", Message("field.past"), hint))
+    return starts_at, ends_at
+
+
+def _lock(session: Session, scope: ColumnElement[bool]) -> None:
+    """Have reservations of nodes that are made at once wait for each other, so that no node is promised
+    twice. Rows of nodes are always locked in the order of their ids."""
+    session.execute(select(NodeRow.id).where(scope).order_by(NodeRow.id).with_for_update()).all()
+
+
+def _node_names(session: Session) -> Iterable[str]:
+    return session.scalars(select(NodeRow.name).where(NodeRow.state != NodeState.REMOVED))
 
 
 def _invalid(problems: Sequence[FieldProblem]) -> InvalidRequest:
@@ -230,8 +292,7 @@ def _wrong_nodes(session: Session, wish: ReservationIn) -> list[FieldProblem]:
                 return [FieldProblem(name, f"is {value} without a pool", "name the pool")]
         if not wish.nodes:
             return [FieldProblem("nodes", "names no node", "name nodes, or a pool and how many")]
-        open_nodes = select(NodeRow.name).where(NodeRow.state != NodeState.REMOVED)
-        return unknown_names("nodes", wish.nodes, session.scalars(open_nodes))
+        return unknown_names("nodes", wish.nodes, _node_names(session))
     if wish.nodes:
         return [FieldProblem("pool", "is given beside nodes", "name either nodes or a pool")]
     if counts.count(None) != 1:

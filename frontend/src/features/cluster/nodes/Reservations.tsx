@@ -1,21 +1,19 @@
-import { Button, Select, TextInput } from "@mantine/core";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Select, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../../api/client";
 import { useLiveQueries } from "../../../api/liveHooks";
-import { me, type Node, type NodeReservation, reservations } from "../../../api/queries";
-import { Clamped, Section } from "../../../components/basics";
-import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
-import { FormDialog } from "../../../components/dialogs/FormDialog";
-import { actions, type Column, column, DataTable, lead } from "../../../components/tables/DataTable";
+import { type Node, type NodeReservation, reservations } from "../../../api/queries";
+import { Clamped } from "../../../components/basics";
+import { type Column, column, lead } from "../../../components/tables/DataTable";
 import { Stamp, useTimeZone } from "../../../components/Time";
 import { useNow } from "../../../components/useNow";
 import css from "../cluster.module.css";
-import { Choices, momentOf } from "./Maintenance";
-import { reservationLines } from "./reservationLines";
+import { Choices, DialogButton, PeriodForm, PeriodTable } from "./Periods";
+import { lengthOf, reservationLines } from "./reservationLines";
 
 const LINES = 40;
 /** Trials that are named. */
@@ -24,13 +22,11 @@ const WAYS = ["nodes", "num_nodes", "num_slots"] as const;
 
 const beneficiaryOf = ({ user, project }: NodeReservation): string => user ?? project ?? "";
 
-/** Active and planned reservations on a time line and in a table; nothing where there are none. */
+/** Active and planned reservations on a time line and in a table; administrators change and end them here. */
 export function ReservationList({ nodes }: { nodes: readonly Node[] }) {
   const { t } = useTranslation();
-  const isAdmin = useQuery(me).data?.role === "admin";
   const found = useQuery(reservations).data ?? [];
   useLiveQueries("reservations", reservations.queryKey);
-  const [ending, setEnding] = useState<NodeReservation | null>(null);
   const columns: Column<NodeReservation>[] = [
     lead("for", t("reservations.for"), (one) => beneficiaryOf(one)),
     column("state", t("nodes.state"), (one) => t(`maintenance.state.${one.is_active ? "active" : "planned"}`)),
@@ -39,47 +35,26 @@ export function ReservationList({ nodes }: { nodes: readonly Node[] }) {
     column("until", t("maintenance.until"), (one) => <Stamp at={one.ends_at} />),
     column("taken", t("reservations.takesFrom"), (one) => <TakenFrom reservation={one} />),
     column("reason", t("maintenance.reason"), (one) => <Clamped text={one.reason} />),
-    ...(isAdmin
-      ? [
-          actions("cancel", t("common.rowActions"), (one: NodeReservation) => (
-            <Button variant="subtle" size="compact-xs" onClick={() => setEnding(one)} data-testid="reservation-cancel">
-              {t(one.is_active ? "maintenance.end" : "reservations.cancel")}
-            </Button>
-          )),
-        ]
-      : []),
   ];
   return (
-    <>
-      {found.length === 0 ? null : (
-        <Section guide="guides/placement#reserve-nodes" title={t("reservations.title")}>
-          <TimeLines found={found} nodes={nodes} />
-          <DataTable
-            rows={found}
-            columns={columns}
-            rowKey={(one) => one.id}
-            label={t("reservations.title")}
-            testId="reservations"
-          />
-        </Section>
-      )}
-      {ending === null ? null : (
-        <ConfirmAction
-          onClose={() => setEnding(null)}
-          title={t("reservations.endTitle", { name: beneficiaryOf(ending), nodes: ending.nodes.join(", ") })}
-          action={t(ending.is_active ? "maintenance.end" : "reservations.cancel")}
-          run={() =>
-            unwrap(
-              client.POST("/api/v1/reservations/{reservation_id}:cancel", {
-                params: { path: { reservation_id: ending.id } },
-              }),
-            )
-          }
-        >
-          {t(ending.is_active ? "reservations.endText" : "reservations.cancelText")}
-        </ConfirmAction>
-      )}
-    </>
+    <PeriodTable
+      rows={found}
+      columns={columns}
+      title={t("reservations.title")}
+      guide="guides/placement#reserve-nodes"
+      testId="reservations"
+      endWord={(one) => t(one.is_active ? "maintenance.end" : "reservations.cancel")}
+      endTitle={(one) => t("reservations.endTitle", { name: beneficiaryOf(one), nodes: one.nodes.join(", ") })}
+      endText={(one) => t(one.is_active ? "reservations.endText" : "reservations.cancelText")}
+      end={(id) =>
+        unwrap(
+          client.POST("/api/v1/reservations/{reservation_id}:cancel", { params: { path: { reservation_id: id } } }),
+        )
+      }
+      change={(one, onClose) => <Change reservation={one} nodes={nodes} onClose={onClose} />}
+    >
+      <TimeLines found={found} nodes={nodes} />
+    </PeriodTable>
   );
 }
 
@@ -146,21 +121,17 @@ function TakenFrom({ reservation }: { reservation: NodeReservation }) {
 /** Asks which nodes are to be reserved, for whom and when. */
 export function ReserveButton({ nodes }: { nodes: readonly Node[] }) {
   const { t } = useTranslation();
-  const [opened, setOpened] = useState(false);
   return (
-    <>
-      <Button variant="default" onClick={() => setOpened(true)} data-testid="reserve">
-        {t("reservations.reserve")}
-      </Button>
-      {opened ? <Reserve nodes={nodes} onClose={() => setOpened(false)} /> : null}
-    </>
+    <DialogButton
+      label={t("reservations.reserve")}
+      testId="reserve"
+      dialog={(onClose) => <Reserve nodes={nodes} onClose={onClose} />}
+    />
   );
 }
 
 function Reserve({ nodes, onClose }: { nodes: readonly Node[]; onClose: () => void }) {
   const { t } = useTranslation();
-  const queryClient = useQueryClient();
-  const zone = useTimeZone();
   const pools = [...new Set(nodes.map((node) => node.pool))].toSorted();
   const [kind, setKind] = useState<"project" | "user">("project");
   const [name, setName] = useState("");
@@ -168,39 +139,34 @@ function Reserve({ nodes, onClose }: { nodes: readonly Node[]; onClose: () => vo
   const [names, setNames] = useState<readonly string[]>([]);
   const [pool, setPool] = useState(pools[0] ?? "");
   const [number, setNumber] = useState("1");
-  const [from, setFrom] = useState("");
-  const [length, setLength] = useState("8h");
+  const [period, setPeriod] = useState({ from: "", length: "8h" });
   const [reason, setReason] = useState("");
-  const save = useMutation({
-    mutationFn: () =>
-      unwrap(
-        client.POST("/api/v1/reservations", {
-          body: {
-            [kind]: name.trim(),
-            starts_at: momentOf(from, zone),
-            ends_at: length.trim(),
-            reason: reason.trim(),
-            nodes: way === "nodes" ? [...names] : [],
-            ...(way === "nodes" ? {} : { pool, [way]: Number(number) }),
-          },
-        }),
-      ),
-    onSuccess: async () => {
-      onClose();
-      await queryClient.invalidateQueries();
-    },
-  });
   const isCounted = /^[1-9]\d*$/.test(number.trim()) && pool !== "";
   return (
-    <FormDialog
+    <PeriodForm
       title={t("reservations.reserveTitle")}
       action={t("reservations.create")}
-      ready={name.trim() !== "" && length.trim() !== "" && (way === "nodes" ? names.length > 0 : isCounted)}
-      pending={save.isPending}
-      error={save.error}
+      ready={name.trim() !== "" && period.length.trim() !== "" && (way === "nodes" ? names.length > 0 : isCounted)}
       testId="reservation-form"
-      onSubmit={() => save.mutate()}
       onClose={onClose}
+      period={period}
+      onPeriod={setPeriod}
+      lengthHint={t("reservations.lengthHint")}
+      save={({ starts_at, ends_at }) =>
+        unwrap(
+          client.POST("/api/v1/reservations", {
+            body: {
+              [kind]: name.trim(),
+              starts_at,
+              ends_at: ends_at ?? "",
+              reason: reason.trim(),
+              nodes: way === "nodes" ? [...names] : [],
+              ...(way === "nodes" ? {} : { pool, [way]: Number(number) }),
+            },
+          }),
+        )
+      }
+      after={<ReasonField value={reason} onChange={setReason} />}
     >
       <Select
         label={t("reservations.for")}
@@ -244,26 +210,71 @@ function Reserve({ nodes, onClose }: { nodes: readonly Node[]; onClose: () => vo
           />
         </>
       )}
-      <TextInput
-        type="datetime-local"
-        label={t("maintenance.from")}
-        description={t(zone === "utc" ? "maintenance.fromHintUtc" : "maintenance.fromHint")}
-        value={from}
-        onChange={(event) => setFrom(event.currentTarget.value)}
+    </PeriodForm>
+  );
+}
+
+/** Asks for other nodes, another time or another reason; what is as it was is not sent. */
+function Change({
+  reservation,
+  nodes,
+  onClose,
+}: {
+  reservation: NodeReservation;
+  nodes: readonly Node[];
+  onClose: () => void;
+}) {
+  const { t } = useTranslation();
+  const before = lengthOf(reservation);
+  const [names, setNames] = useState<readonly string[]>(reservation.nodes);
+  const [period, setPeriod] = useState({ from: "", length: before });
+  const [reason, setReason] = useState(reservation.reason);
+  const isSame = names.length === reservation.nodes.length && reservation.nodes.every((name) => names.includes(name));
+  return (
+    <PeriodForm
+      title={t("reservations.changeTitle", { name: beneficiaryOf(reservation) })}
+      ready={names.length > 0 && period.length.trim() !== ""}
+      testId="reservation-form"
+      onClose={onClose}
+      period={period}
+      onPeriod={setPeriod}
+      hasBegun={reservation.is_active}
+      fromHint={t("reservations.fromKept")}
+      lengthHint={t("reservations.lengthFromStart")}
+      save={({ starts_at, ends_at }) =>
+        unwrap(
+          client.PATCH("/api/v1/reservations/{reservation_id}", {
+            params: { path: { reservation_id: reservation.id } },
+            body: {
+              starts_at,
+              ends_at: starts_at === null && ends_at === before ? null : ends_at,
+              nodes: isSame ? null : [...names],
+              reason: reason.trim() === reservation.reason ? null : reason.trim(),
+            },
+          }),
+        )
+      }
+      after={<ReasonField value={reason} onChange={setReason} />}
+    >
+      <Choices
+        label={t("nav.nodes")}
+        choices={[...new Set([...reservation.nodes, ...nodes.map((node) => node.name)])].toSorted()}
+        chosen={names}
+        onChange={setNames}
       />
-      <TextInput
-        label={t("maintenance.length")}
-        description={t("reservations.lengthHint")}
-        value={length}
-        onChange={(event) => setLength(event.currentTarget.value)}
-      />
-      <TextInput
-        label={t("maintenance.reason")}
-        description={t("reservations.reasonHint")}
-        value={reason}
-        onChange={(event) => setReason(event.currentTarget.value)}
-        maxLength={500}
-      />
-    </FormDialog>
+    </PeriodForm>
+  );
+}
+
+function ReasonField({ value, onChange }: { value: string; onChange: (text: string) => void }) {
+  const { t } = useTranslation();
+  return (
+    <TextInput
+      label={t("maintenance.reason")}
+      description={t("reservations.reasonHint")}
+      value={value}
+      onChange={(event) => onChange(event.currentTarget.value)}
+      maxLength={500}
+    />
   );
 }

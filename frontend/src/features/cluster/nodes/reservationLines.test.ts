@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { NodeReservation } from "../../../api/queries";
-import { reservationLines } from "./reservationLines";
+import { lengthOf, reservationLines } from "./reservationLines";
 
 const NOW = Date.parse("2026-03-01T12:00:00Z");
 const at = (hours: number): string => new Date(NOW + hours * 3_600_000).toISOString();
@@ -29,4 +29,10 @@ test("ticks are few, at full steps of the zone, with the date where a day is not
 
 test("nothing reserved, nothing drawn", () => {
   expect(reservationLines([], NOW, "utc").lines).toEqual([]);
+});
+
+test("a length is shown as it may be typed", () => {
+  const length = (ends_at: string): string => lengthOf({ starts_at: "2026-03-01T18:00:00Z", ends_at });
+  expect(length("2026-03-02T02:00:00.4Z")).toBe("8h");
+  expect(length("2026-03-03T06:01:05Z")).toBe("1d12h1min5s");
 });

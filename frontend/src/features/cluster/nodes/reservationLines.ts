@@ -25,6 +25,17 @@ export interface Lines {
   ticks: Tick[];
 }
 
+/** How long a reservation is, as people type it: "8h", "1d12h". */
+export function lengthOf({ starts_at, ends_at }: Pick<NodeReservation, "starts_at" | "ends_at">): string {
+  let left = Math.round(((parseAt(ends_at) ?? 0) - (parseAt(starts_at) ?? 0)) / 1000);
+  const parts = Object.entries({ d: 86_400, h: 3600, min: 60, s: 1 }).map(([unit, seconds]) => {
+    const num = Math.floor(left / seconds);
+    left -= num * seconds;
+    return num > 0 ? `${num}${unit}` : "";
+  });
+  return parts.join("");
+}
+
 /** The lines from now (ms) to the last end, nodes by name. */
 export function reservationLines(found: readonly NodeReservation[], now: number, zone: TimeZone): Lines {
   const end = Math.max(now + HOUR_MS, ...found.map((one) => parseAt(one.ends_at) ?? now));

@@ -1,4 +1,4 @@
-"""Commands about reservations of nodes: create, list, show, cancel."""
+"""Commands about reservations of nodes: create, list, show, change, cancel."""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ def create(
         "num_slots": slots,
         "reason": reason,
     }
-    made = server().post("/reservations", body)
+    _say_made(server().post("/reservations", body))
+
+
+def _say_made(made: schema.ReservationOut) -> None:
     if printed_json(made):
         return
     say(_sentence(made))
@@ -110,6 +113,41 @@ def show(number: NumberArgument) -> None:
     say(f"Created by {printable(one['created_by'])} at {utc(one['created_at'])}.")
     if one["num_taken_from"]:
         say(f"Takes slots from {_taken_from(one)}.")
+
+
+@app.command("change")
+def change(
+    number: NumberArgument,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help=f"When it ends: {WHEN} from its start, such as 8h."),
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="WHEN", help=f"When it begins, if it has not: {WHEN} from now."
+        ),
+    ] = None,
+    node: Annotated[
+        list[str] | None,
+        typer.Option("--node", metavar="NAME", help="All its nodes from now on; repeatable."),
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Why, in one line.")] = None,
+) -> None:
+    """Extend, shorten or move a reservation, or give it other nodes; what you leave out stays."""
+    wish = {
+        "starts_at": None if from_ is None else moment("--from", from_),
+        "ends_at": None if until is None else moment("--until", until),
+        "nodes": node or None,
+        "reason": reason,
+    }
+    body = {name: value for name, value in wish.items() if value is not None}
+    if not body:
+        raise usage_error(
+            f"Nothing of reservation {number} is to change.",
+            "give --until, --from, --node or --reason",
+        )
+    _say_made(server().patch(f"/reservations/{number}", body))
 
 
 @app.command("cancel")
