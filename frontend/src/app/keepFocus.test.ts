@@ -37,6 +37,18 @@ test("what vanishes leaves the focus beside it, else on the page's content", asy
   expect(document.activeElement).toBe(find("main"));
 });
 
+test("a button that was disabled while it waited has the focus again", async () => {
+  const button = find("chip") as HTMLButtonElement;
+  button.focus();
+  button.blur();
+  button.disabled = true;
+  await soon();
+  expect(document.activeElement).toBe(document.body);
+  button.disabled = false;
+  await soon();
+  expect(document.activeElement).toBe(button);
+});
+
 test("who moved the focus on is left alone", async () => {
   find("chip").focus();
   find("chip").remove();

@@ -35,12 +35,15 @@ export function keepFocus(main: () => HTMLElement | null): () => void {
       (floated ? (below?.isConnected ? below : null) : beside?.querySelector<HTMLElement>(FOCUSABLE)) ?? content;
     next?.focus({ preventScroll: true });
   };
-  const observer = new MutationObserver(() => {
+  const observer = new MutationObserver((changes) => {
+    // A button that waits for an answer is disabled meanwhile, and browsers take the focus from it.
+    const isBack = changes.some(({ type, target }) => type === "attributes" && target === current);
+    if (isBack && current?.matches(":enabled") && document.activeElement === document.body) current.focus();
     if (current === null || current.isConnected || timer !== undefined) return;
     timer = setTimeout(restore, WAIT_MS);
   });
   document.addEventListener("focusin", onFocus);
-  observer.observe(document.body, { childList: true, subtree: true });
+  observer.observe(document.body, { childList: true, subtree: true, attributeFilter: ["disabled"] });
   return () => {
     document.removeEventListener("focusin", onFocus);
     observer.disconnect();
