@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from support.keyboard import open_by_palette, press, walk_to
+from support.pages import open_by_palette, press, walk_to
 from support.stack import Stack, scripted
 
 pytestmark = pytest.mark.browser
