@@ -3,6 +3,7 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 
 import { ApiError, network } from "../api/client";
+import { LightOnPaper } from "./LightOnPaper";
 import { createAppRouter, startEarly } from "./router";
 
 const theme = createTheme({
@@ -70,6 +71,7 @@ export function App() {
       withCssVariables={false}
       withGlobalClasses={false}
     >
+      <LightOnPaper />
       <QueryClientProvider client={queryClient}>
         <RouterProvider router={router} />
       </QueryClientProvider>

@@ -145,7 +145,8 @@ def test_a_table_over_seeds_is_written_frozen_exported_and_shared(
 
     scheme = "document.documentElement.dataset.mantineColorScheme"
     window.evaluate(
-        f"window.print = () => {{ window.printedIn = {scheme}; window.dispatchEvent(new Event('afterprint')); }}"
+        "window.print = () => { window.dispatchEvent(new Event('beforeprint'));"
+        f" window.printedIn = {scheme}; window.dispatchEvent(new Event('afterprint')); }}"
     )
     window.get_by_role("button", name="Export", exact=True).click()
     window.get_by_role("menuitem", name="Print or save as PDF").click()

@@ -1,4 +1,4 @@
-import { Badge, Button, Menu, TextInput, useMantineColorScheme } from "@mantine/core";
+import { Badge, Button, Menu, TextInput } from "@mantine/core";
 import { IconDots, IconDownload } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useParams, useRouter } from "@tanstack/react-router";
@@ -20,16 +20,6 @@ import { ReportBlocks } from "./ReportBlocks";
 import css from "./reports.module.css";
 
 const FORMATS = ["md", "html", "latex", "csv"] as const;
-
-/** Prints the page in the light theme, as paper is. Charts are drawn again for it first. */
-function usePrint(): () => void {
-  const { colorScheme, setColorScheme } = useMantineColorScheme();
-  return () => {
-    window.addEventListener("afterprint", () => setColorScheme(colorScheme), { once: true });
-    setColorScheme("light");
-    requestAnimationFrame(() => requestAnimationFrame(() => window.print()));
-  };
-}
 
 /** One report: read, or written. */
 export function ReportPage() {
@@ -55,7 +45,6 @@ function Reader({ data, onEdit }: { data: Report; onEdit: () => void }) {
   const queryClient = useQueryClient();
   const content = useQuery(reportContent(data));
   const [asked, setAsked] = useState<"delete" | "links" | null>(null);
-  const print = usePrint();
   const params = { path: { report_id: data.id } };
   const isFrozen = data.frozen_at !== null;
   const freeze = useMutation({
@@ -100,7 +89,7 @@ function Reader({ data, onEdit }: { data: Report; onEdit: () => void }) {
                     {t(`reports.formats.${format}`)}
                   </Menu.Item>
                 ))}
-                <Menu.Item onClick={print}>{t("reports.print")}</Menu.Item>
+                <Menu.Item onClick={() => window.print()}>{t("reports.print")}</Menu.Item>
               </Menu.Dropdown>
             </Menu>
             {data.may_change ? (
