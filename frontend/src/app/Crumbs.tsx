@@ -96,7 +96,7 @@ export function Crumbs() {
   ) {
     crumbs = [{ label: t(`nav.${section}`) }];
   } else {
-    crumbs = [{ label: t("nav.overview") }];
+    crumbs = [{ label: t(section === "" ? "nav.overview" : "error.notFound") }];
   }
   const last = crumbs.at(-1)?.label ?? "";
   const address = section === "docs" ? pathname : `/${section}/${id}`;

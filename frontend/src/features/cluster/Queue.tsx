@@ -129,7 +129,7 @@ function useColumns(places: ReturnType<typeof placesOf>, { onProject, onMove, on
     {
       id: "reason",
       header: t("queue.reason"),
-      width: 380,
+      width: 560,
       cell: (item) => (
         <span data-testid="pending-reason" className={item.is_impossible ? css["impossible"] : undefined}>
           {item.is_impossible ? <b>{t("trial.impossible")}: </b> : null}
@@ -146,16 +146,22 @@ function useColumns(places: ReturnType<typeof placesOf>, { onProject, onMove, on
         </span>
       ),
     ),
-    column("slots", t("queue.asks"), (item) => (
-      <span className={tableCss["tight"]}>
-        {t(item.min_slots < item.num_slots ? "queue.elastic" : "queue.slots", {
-          min: item.min_slots,
-          count: item.num_slots,
-          type: item.slot_type,
-          pool: item.pool,
-        })}
-      </span>
-    )),
+    // The reason says it, too, and why there are none: it needs the room.
+    column(
+      "slots",
+      t("queue.asks"),
+      (item) => (
+        <span className={tableCss["tight"]}>
+          {t(item.min_slots < item.num_slots ? "queue.elastic" : "queue.slots", {
+            min: item.min_slots,
+            count: item.num_slots,
+            type: item.slot_type,
+            pool: item.pool,
+          })}
+        </span>
+      ),
+      { extra: true },
+    ),
     numeric("priority", t("queue.priority"), (item) =>
       mayChange(user, item.owner) ? (
         <Button

@@ -28,7 +28,7 @@ export function DocsPage() {
         <DocsResults query={q} language={i18n.language} />
       ) : info ? (
         <Article key={slug} info={info} language={languageOf(info, language)} isWanted={lang !== undefined} />
-      ) : slug === "contents" ? (
+      ) : slug === "contents" || slug === "" ? (
         <Contents language={i18n.language} />
       ) : (
         <PageHead

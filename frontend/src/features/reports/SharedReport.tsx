@@ -4,6 +4,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../../api/client";
 import { Notice } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
+import { Mark } from "../../components/text/Mark";
 import { Stamp } from "../../components/Time";
 import { useFromHash } from "../../components/useFromHash";
 import { ReportBlocks } from "./ReportBlocks";
@@ -15,6 +16,10 @@ export function SharedReport() {
   const token = useFromHash("report");
   return (
     <main className={css["shared"]}>
+      <div className={css["brand"]}>
+        <Mark />
+        Muster
+      </div>
       {token ? (
         <Opened key={token} token={token} />
       ) : (

@@ -10,6 +10,7 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { me, type Schedule, schedules } from "../../api/queries";
 import { Clamped, Empty, PageHead } from "../../components/basics";
 import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
+import layout from "../../components/layout.module.css";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { SubmitLink } from "../../components/SubmitLink";
 import { actions, type Column, column, DataTable, lead } from "../../components/tables/DataTable";
@@ -19,7 +20,7 @@ import { TimesForm } from "../../common/schedules/TimesForm";
 
 /** All schedules that the reader may see, the next to start first. */
 export function Schedules() {
-  const { t } = useTranslation();
+  const { t, i18n } = useTranslation();
   const query = useQuery(schedules);
   useLiveQueries("schedules", schedules.queryKey);
   const user = useQuery(me).data;
@@ -40,9 +41,12 @@ export function Schedules() {
   const columns: Column<Schedule>[] = [
     lead("name", t("schedules.name"), (one) => <Clamped text={one.name} />),
     column("times", t("schedules.times"), (one) => (
-      <span title={one.cron_in_words}>
-        <code>{one.cron}</code> <span className="dim">{one.timezone}</span>
-      </span>
+      <>
+        {i18n.language === "en" ? `${one.cron_in_words} ` : null}
+        <span className={`dim ${layout["nowrap"]}`}>
+          <code>{one.cron}</code> {one.timezone}
+        </span>
+      </>
     )),
     column("next", t("schedules.next"), (one) =>
       one.is_paused ? t("schedules.paused") : <Stamp at={one.upcoming[0] ?? null} />,
