@@ -74,7 +74,7 @@ def test_the_price_of_a_pool_says_for_what_it_holds(
     form = page.get_by_test_id("pool-form")
     expect(form).to_contain_text("reserved from now on")
     form.get_by_label("USD per slot-hour").fill("1.75")
-    form.get_by_label("Least isolation").click()
+    form.get_by_label("Minimum isolation").click()
     page.get_by_role("option", name="Sandbox").click()
     form.get_by_label("Require containers").check()
     form.get_by_label("Allowed images").fill("ghcr.io/acme\ndocker.io/library")

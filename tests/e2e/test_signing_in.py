@@ -201,8 +201,8 @@ def test_a_command_line_that_nobody_here_began_is_refused(
 ) -> None:
     with login(stack, tmp_path) as (process, url):
         page.goto(url)
-        page.get_by_role("button", name="Refuse").click()
-        expect(page.get_by_text("The command line was refused.")).to_be_visible()
+        page.get_by_role("button", name="Deny").click()
+        expect(page.get_by_text("The sign-in was denied.")).to_be_visible()
         _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Somebody has refused this login" in err

@@ -25,8 +25,10 @@ export const access = {
       canceled: "You canceled the sign-in.",
       expired: "The sign-in took too long, or began in another browser. Try again.",
       away: "{{provider}} cannot be reached. Try again later, or sign in with a password.",
-      failed: "What {{provider}} answered cannot be trusted. An administrator finds the reason in the audit trail.",
-      refused: "{{provider}} does not let you in here. An administrator finds the reason in the audit trail.",
+      failed:
+        "The response of {{provider}} could not be verified. An administrator can find the reason in the audit log.",
+      refused:
+        "{{provider}} does not allow you to sign in here. An administrator can find the reason in the audit log.",
       name_taken:
         "There is already an account with your name. If it is yours, sign in with its password and connect it under Settings, Profile.",
       identity_taken: "You are connected to another account already. Sign in with {{provider}} to use that one.",

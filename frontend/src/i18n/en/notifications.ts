@@ -39,7 +39,7 @@ export const notifications = {
     delete: "Delete",
     deleteRuleOf: "Delete the rule for {{events}}",
     deleteRule: "Delete this rule?",
-    deleteRuleText: "This rule no longer notifies of: {{events}}. Notifications that already wait are still sent.",
+    deleteRuleText: "You will no longer be notified of: {{events}}. Pending notifications are still sent.",
     nobody: "Choose the inbox or a target.",
     noTargetYet: "To be notified elsewhere, add a target first.",
     targets: "Targets",

@@ -85,7 +85,7 @@ export const overview = {
     done: "done",
     tour: "Take the tour",
     node: "Add a node",
-    nodeHint: "The page gives you the command for a machine, and shows when its node is there.",
+    nodeHint: "The page gives you the command to run on a machine, and shows its node once it has joined.",
     join: "Add a node",
     askAdmin: "Only administrators can create join tokens. Ask one of them.",
     submit: "Submit an experiment",

@@ -98,7 +98,7 @@ export const app: Same<typeof english> = {
     stale: "刷新失败，显示的是 {{time}} 的数据。",
     panel: "页面的这一部分出错了。",
     pageCode: "无法获取此页面。",
-    notFound: "此地址没有内容",
+    notFound: "页面不存在",
     notFoundHint: "{{path}} 下没有内容。它可能已被删除，或者地址有误。",
   },
   time: { now: "刚刚", ago: "{{age}}前", in: "{{age}}后" },

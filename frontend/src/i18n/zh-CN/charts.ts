@@ -81,7 +81,7 @@ export const charts: Same<typeof english> = {
     buckets: "{{n}} 个点，每 {{steps}} 步合为一个区间，色带为最小到最大",
     bucketsOnly: "{{n}} 个点，每 {{steps}} 步合为一个区间",
     band: "色带为各曲线的最小到最大",
-    downsampled: "其间的点已因超过保留期限而删除",
+    downsampled: "较早的点已降采样",
     outside_one: "{{n}} 个值在坐标轴之外",
     outside_other: "{{n}} 个值在坐标轴之外",
     smoothing: "平滑 {{factor}}",

@@ -52,7 +52,7 @@ export const cluster: Same<typeof english> = {
     slots: "槽位",
     type: "类型",
     pool: "资源池",
-    cpu: "处理器",
+    cpu: "CPU 使用率",
     memory: "内存",
     network: "网络",
     disk: "磁盘",

@@ -110,7 +110,7 @@ export const experiments: Same<typeof english> = {
     unsaved_other:
       "{{count}} 个运行中的试验还没有检查点（最早的在 {{time}} 前开始）。除非收到停止请求时保存检查点，或脚本自己加载它保存的文件，否则恢复后会从头训练。工作文件夹会保留。",
     after: {
-      pause: "不计重启次数。不占用的槽位不产生费用。",
+      pause: "不计入重启次数。暂停的实验不占用槽位，也不产生费用。",
       resume: "它们像其他试验一样等待槽位。",
       stop: "实验以“已取消”结束。指标、日志和检查点都会保留，之后可以继续训练。",
       kill: "实验以“已取消”结束。指标、日志和此前的检查点都会保留，之后可以继续训练。",
@@ -199,7 +199,7 @@ export const experiments: Same<typeof english> = {
   continue: {
     title: "继续训练 {{name}}（#{{id}}）？",
     text: "同样的试验从最新的检查点以新的尝试继续，曲线连成一条。要改超参数或代码，请派生。",
-    epochs: "训练到总共多少个 epoch",
+    epochs: "训练到总共多少轮",
     steps: "训练到总共多少步",
     samples: "训练到总共多少个样本",
     seconds: "训练到总共多少秒",

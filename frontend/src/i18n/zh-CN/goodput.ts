@@ -94,7 +94,7 @@ export const goodput: Same<typeof english> = {
     empty: "这段时间没有槽位时间",
     emptyHint: "没有占用过槽位，或尚未统计。运行中的尝试大约每分钟统计一次。",
     samples: "样本",
-    proven: "由各进程的报告证明",
+    proven: "由各 rank 的上报验证",
     notProven: "未证明",
     samplesUsed: "已使用",
     perEpoch: "每轮",

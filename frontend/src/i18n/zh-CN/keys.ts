@@ -42,7 +42,7 @@ export const keys: Same<typeof english> = {
     point: "在各点之间移动",
     openPoint: "打开该点的试验",
     submit: "提交",
-    single: "不带 Ctrl 的按键在任何位置可用",
+    single: "单键快捷键",
     singleHint: "关闭后，只保留获得焦点的图、行或日志中的按键。",
   },
 };

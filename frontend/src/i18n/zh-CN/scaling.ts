@@ -9,7 +9,7 @@ export const scaling: Same<typeof english> = {
     start: "测量扩展性",
     again: "重新测量",
     none: "还没有扩展性报告",
-    what: "以几种规模依次短暂运行，测量加速比、效率和一步的时间花在哪里，并预测更大的集群。",
+    what: "以几种规模依次短暂运行，测量加速比、效率和步时间花在哪里，并预测更大的集群。",
     mayNot: "它的所有者和管理员可以开始测量。",
     earlier: "报告",
     cancel: "取消…",

@@ -31,8 +31,8 @@ export const search = {
     worst: "最差",
     field_one: "{{x}}，{{y}}：{{value}}，{{count}} 个试验",
     field_other: "{{x}}，{{y}}：{{value}}，{{count}} 个试验",
-    rungCut: "每个阶梯绘制 {{shown}} 个试验：一半为最好的，其余按名次均匀选取。最满的阶梯共有 {{count}} 个。",
-    rungLinksCut: "阶梯之间的 {{all}} 条连线只绘制了 {{shown}} 条：通向最高阶梯的那些。",
+    rungCut: "每个晋级层绘制 {{shown}} 个试验：一半为最好的，其余按名次均匀选取。最大的一层共有 {{count}} 个。",
+    rungLinksCut: "各层之间的 {{all}} 条连线只绘制了 {{shown}} 条：通向最高层的那些。",
   },
   plots: {
     kind: {
@@ -64,10 +64,10 @@ export const search = {
   },
   curves: {
     faint: "突出显示最好的 {{count}} 个试验（无论是否被停止），其余试验的曲线较淡。",
-    rungs: "虚线：阶梯，位于 {{units}}。",
+    rungs: "虚线：晋级层，位于 {{units}}。",
     none: "该指标没有曲线",
     noneHint: "试验从第一次上报（或首次告知结果）起就有曲线。",
-    ofRungs: "只保留了各阶梯处的值：绘制的就是这些值。",
+    ofRungs: "只保留了各晋级层处的值。",
   },
   population: {
     schedule: "最佳试验的由来",

@@ -10,7 +10,7 @@ export const errors: Readonly<Record<string, string>> = {
   "request.bad_cursor": "翻页位置无效，请重新打开列表。",
   "request.foreign_origin": "请求来自另一个网站。若服务器在代理之后，请把 MUSTER_PUBLIC_URL 设为人们使用的地址。",
   "request.unknown_host": "服务器不认识这个主机名。请设置 MUSTER_PUBLIC_URL，或把它加入 MUSTER_ALLOWED_HOSTS。",
-  "request.no_such_path": "此地址没有内容。",
+  "request.no_such_path": "页面不存在。",
   "request.method_not_allowed": "此地址不支持这种请求方法。",
   "request.timeout": "请求正文没有及时到达，请重试。",
   "request.too_large": "请求正文太大。",

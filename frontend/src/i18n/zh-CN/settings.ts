@@ -22,7 +22,7 @@ export const settings: Same<typeof english> = {
     codeHint: "命令行中会显示此代码。",
     go: "继续",
     asks: "此命令行请求以 {{user}} 的身份操作：",
-    client: "自称",
+    client: "上报的名称",
     address: "地址",
     asked: "请求时间",
     beware: "只有当你刚刚亲自运行了 muster login，并且它显示此代码时，才可确认。",
@@ -30,7 +30,7 @@ export const settings: Same<typeof english> = {
     deny: "拒绝",
     approved: "命令行已登录。",
     approvedHint: "可以关闭此页面。令牌位于“设置 › API 令牌”，可在那里撤销。",
-    denied: "已拒绝该命令行。",
+    denied: "已拒绝此次登录。",
   },
   settings: {
     tab: {
@@ -406,7 +406,7 @@ export const settings: Same<typeof english> = {
     once: "请在新节点上运行此命令，它只显示这一次。",
     thisMachineOnly: "此命令只能在服务器本机上使用",
     thisMachineOnlyHint:
-      "其中的地址是回环地址。要添加其他机器，请把 MUSTER_PUBLIC_URL 设为那台机器能访问的地址后启动服务器（或用 muster up --address），再新建一个令牌。",
+      "其中的地址是回环地址。如需在其他机器上使用，请在启动服务器时把 MUSTER_PUBLIC_URL 设为那些机器能访问的地址（muster up --address 会这样做），并通过该地址打开仪表盘。在那里复制的命令和链接可在任何机器上使用。",
     none: "当前没有有效的加入令牌",
     revokeText: "机器不能再用 {{prefix}}… 加入资源池 {{pool}}；已用它加入的节点不受影响。",
     usesLeft: "剩余次数",

@@ -119,7 +119,7 @@ export const submit: Same<typeof english> = {
     cost: "费用",
     atOnce: "并行试验数",
     byRoom: "按可用资源：当前 {{count}} 个",
-    duration: "时长（全部按要求并行时）",
+    duration: "时长（不计等待）",
     budget: "预算",
     overBudget: "超出预算",
     rung_one: "至多 {{count}} 个试验训练 {{length}}",

@@ -3,7 +3,7 @@ export const media = {
   media: {
     kinds: { histogram: "Histogram", pr_curve: "Precision–recall curve" },
     none: "No media",
-    noneHint: "run.log_image, log_histogram, log_text and the like show what they log here.",
+    noneHint: "What scripts log with run.log_image, log_histogram, log_text and similar functions appears here.",
     noneOfThese: "None of these trials has logged media",
     noMatch: "No matching names",
     notLogged: "Nothing logged under this name",

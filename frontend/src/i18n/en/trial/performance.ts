@@ -126,7 +126,7 @@ export const performance = {
     member: "Member",
     address: "Address",
     onEnd: "When it ends",
-    end: { finish: "Ends the others", wait: "The others go on" },
+    end: { finish: "Ends the others", wait: "The others continue" },
     onFailure: "When it fails",
     failure: { restart_all: "All restart", restart: "Restarts alone", ignore: "Ignored" },
     ended: "Exit",

@@ -94,7 +94,7 @@ export const reports: Same<typeof en> = {
     linkUntil: "链接到期",
     lastUsed: "上次打开",
     neverUsed: "从未打开",
-    noLink: "这里没有报告",
+    noLink: "链接不完整",
     noLinkHint: "请打开完整的链接，包括 # 之后的部分。",
   },
 };

@@ -18,7 +18,7 @@ export const performance: Same<typeof english> = {
     none: "没有上报步时间",
     noneHint:
       "每一步都会被测量；自己的脚本从 torch 优化器的第二步开始测量，除非 measure.steps 或 measure.scripts 为 false。在脚本中使用 muster.StepTimer() 可得到更多信息。",
-    breakdown: "一步的时间花在哪里",
+    breakdown: "步时间花在哪里",
     breakdownNote: "每个区间的平均值",
     stepTime: "步时间构成",
     lastBar: "最后一个柱：",

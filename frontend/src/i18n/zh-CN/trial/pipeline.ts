@@ -3,7 +3,7 @@ import type { Same } from "../../same";
 
 export const pipeline: Same<typeof english> = {
   pipeline: {
-    title: "一步的调度",
+    title: "流水线调度",
     forward: "前向",
     backward: "反向",
     backward_input: "反向：输入的梯度",
@@ -23,6 +23,6 @@ export const pipeline: Same<typeof english> = {
     clocksApart: "部分工作进程的时钟无法比较：它们的行可能有偏移。",
     leftOut_one: "另有 {{count}} 个操作未保留。",
     leftOut_other: "另有 {{count}} 个操作未保留。",
-    none: "尚未记录任何一步。内置训练器在处理器上会记录，首次在 4 步之后；在 CUDA 上不记录。",
+    none: "尚未记录任何一步。内置训练器在 CPU 上会记录，首次在 4 步之后；在 CUDA 上不记录。",
   },
 };

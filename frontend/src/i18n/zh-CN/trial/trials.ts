@@ -108,7 +108,7 @@ export const trials: Same<typeof english> = {
   },
   system: {
     none: "没有系统指标",
-    noneHint: "agent 每 15 秒采样 CPU、内存、网络、磁盘和 GPU。样本保留 {{days}} 天。",
+    noneHint: "代理每 15 秒采样 CPU、内存、网络、磁盘和 GPU。样本保留 {{days}} 天。",
     notStarted: "试验运行后，这里显示节点的使用情况。",
     kept: "最近 {{hours}} 小时保留全部样本，此后每五分钟一个，共保留 {{days}} 天。节点上可能还有其他任务。",
     some: "显示 {{all}} 个节点中的前 {{shown}} 个。选择其他节点即可查看。",
@@ -286,7 +286,7 @@ export const trials: Same<typeof english> = {
     keep: "保持运行",
     hours_one: "{{count}} 小时",
     hours_other: "{{count}} 小时",
-    title: "占用槽位却没有动静的试验",
+    title: "占用槽位但空闲的试验",
     hint: "在其页面上提示，规则可以通知所有者。刚启动时不提示。",
     action: {
       notice: "仅提示",
@@ -300,7 +300,7 @@ export const trials: Same<typeof english> = {
   sendOn: {
     button: "晋级",
     title: "让此试验晋级？",
-    text: "{{name}} 的试验 {{no}} 正在晋级点等待搜索选中。放行后，无论其他试验上报什么，它都会从检查点继续训练，占用 {{slots}}。",
+    text: "{{name}} 的试验 {{no}} 正在其晋级层等待搜索的决定。晋级后，无论其他试验结果如何，它都会从检查点继续训练，占用 {{slots}}。",
     action: "晋级",
   },
   stop: {
