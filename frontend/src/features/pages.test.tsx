@@ -7,6 +7,7 @@ import { beforeAll, expect, test, vi } from "vitest";
 
 import { type Cluster, type Experiment, me, type Search } from "../api/queries";
 import { TrialsBar } from "../components/basics";
+import { Events } from "../components/Events";
 import { DataTable } from "../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../components/QueryView";
 import { errorLine, fieldText, Reason, Message } from "../components/text/Message";
@@ -217,6 +218,24 @@ test("in Chinese what the server says is there by its code, then in its own word
   );
   expect(screen.getByText("内存不足")).toHaveTextContent("内存不足 rank 3 ran out.");
   expect(screen.getByText("New.")).toBeVisible();
+  const happened = (message: string, after: string) => ({
+    id: message,
+    at: null,
+    level: "info",
+    type: "trial.state",
+    message,
+    data: { after },
+  });
+  const items = [
+    happened("Trial 2 is COMPLETED: every worker exited with 0.", "COMPLETED"),
+    happened("The experiment is FAILED: rank 0 ran out.", "FAILED"),
+  ];
+  show(<Events query={{ data: { pages: [{ items }] } } as never} />);
+  const texts = within(screen.getByTestId("events"))
+    .getAllByRole("listitem")
+    .map((item) => item.textContent);
+  expect(texts[0]).toContain("试验 2：已完成 所有 worker 均以退出码 0 结束");
+  expect(texts[1]).toContain("实验：失败 rank 0 ran out");
   await setLanguage("en");
 });
 

@@ -6,6 +6,7 @@ import { useTranslation } from "react-i18next";
 import type { LogSearch } from "../../app/search";
 import { Empty, Notice, Skeleton } from "../../components/basics";
 import { ErrorNotice } from "../../components/QueryView";
+import { sentence } from "../../components/text/Message";
 import { useTimeZone } from "../../components/Time";
 import { useStable } from "../../components/useStable";
 import * as format from "../../lib/format";
@@ -215,7 +216,7 @@ function NoLines({ feed, source, isFiltered, onClear }: NoLinesProps) {
       </Empty>
     );
   if (source.isOver) return <Empty title={t(source.trials === null ? "logs.none" : "logs.noneOfAll")} />;
-  return <Empty title={t("logs.waiting")}>{source.waitingFor || null}</Empty>;
+  return <Empty title={t("logs.waiting")}>{sentence(source.waitingFor) || null}</Empty>;
 }
 
 /** Of too many streams some are not read: until when what is shown is all there is, and how to go on. */

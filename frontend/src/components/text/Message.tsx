@@ -79,12 +79,13 @@ export function FieldMessage({ error }: { error: FieldError }) {
 export const fieldText = (error: FieldError): string =>
   [reasonText(error.message, partsOf(error)), error.hint].filter(Boolean).join(" · ");
 
-/** The server's own sentence, which is English and names the particulars. */
+/** The server's own sentence, which is English and names the particulars; one that names none has a translation. */
 export function Original({ text }: { text: string }) {
+  const own = messageOf("words", text.replace(/\.$/, ""));
   return (
-    <span className="dim" lang="en">
+    <span className="dim" lang={own === null ? "en" : undefined}>
       {" "}
-      {text}
+      {own ?? text}
     </span>
   );
 }

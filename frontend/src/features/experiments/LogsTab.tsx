@@ -43,7 +43,7 @@ export function ExperimentLog({
     topic: null,
     isOver: isTerminal(data.state),
     attempts: Array.from({ length: Math.max(1, ...trials.map((trial) => trial.attempt_no)) }, (_, i) => i + 1),
-    waitingFor: data.reason,
+    waitingFor: data.state === "QUEUED" ? data.reason : "",
     trials: trials.map((trial) => trial.no),
     page: (query, signal) =>
       unwrap(

@@ -157,7 +157,7 @@ export const settings = {
     guardsOf: "Guards of {{name}}",
     guardsHint:
       "A list of guards as YAML, for every experiment submitted from now on. An experiment's own guard of the same " +
-      "metric and condition goes first, and “guards: []” in its document refuses them all.",
+      "metric and condition takes precedence, and “guards: []” in its document turns them all off.",
     deleteTitle: "Delete project {{name}}?",
     deleteText: "The project has no experiments. Its weight, quotas and budget are deleted.",
   },
