@@ -124,6 +124,7 @@ OTHERS = {
     "agent_tunnel": ("agents", "The agent's end of a tunnel into a job"),
     "mlflow_read": ("mlflow", "Experiments, runs, models and the history of metrics"),
     "mlflow_search": ("mlflow", "Searches for `runs`, `experiments` and `logged-models`"),
+    "mlflow_log_batch": ("mlflow", "Stores values, params and tags"),
     "mlflow_log_metric": ("mlflow", "Stores one value"),
     "mlflow_write": ("mlflow", "Everything else that MLflow's clients log or change"),
     "mlflow_list_artifacts": ("mlflow", "The artifacts in a folder of a run or model"),

@@ -42,6 +42,7 @@ NOT_OF_ANOTHER = {
     "remove_project_user": "names a project: test_project_members",
     "set_project_group": "names a project: test_project_members",
     "remove_project_group": "names a project: test_project_members",
+    "mlflow_log_batch": "names the run in the body: test_mlflow",
     "mlflow_log_metric": "names the run in the body: test_mlflow",
     "mlflow_write": "names the run in the body: test_mlflow",
     "mlflow_put_artifact": "names the run within a path: test_mlflow",
