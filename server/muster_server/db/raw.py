@@ -36,10 +36,10 @@ class RawQuery:
         self._dialect: Dialect | None = None
 
     def fetch(
-        self, session: Session, query: Select[*tuple[Any, ...]] | None = None
+        self, session: Session, query: Select[*tuple[Any, ...]] | None = None, **parameters: Any
     ) -> list[RawRow]:
         """Return all rows; `query` has the same columns, under more conditions."""
-        result = session.connection().execute(self.query if query is None else query)
+        result = session.connection().execute(self.query if query is None else query, parameters)
         cursor = result.cursor
         assert cursor is not None, "a SELECT has one"
         rows: list[RawRow] = cursor.fetchall()  # type: ignore[assignment]

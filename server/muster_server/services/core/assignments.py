@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any, cast
 
 from sqlalchemy import BindParameter, Table, bindparam, select, update
@@ -23,8 +23,11 @@ _BUMP = (
 )
 
 
-def bump_assignments(session: Session, node_ids: Iterable[str]) -> None:
-    """Wake the agents of these nodes, whose assignments changed.
+def bump_assignments(
+    session: Session, node_ids: Iterable[str], *, asleep: Set[str] = frozenset()
+) -> None:
+    """Wake the agents of these nodes, whose assignments changed. Those of `asleep` hear of it with their
+    next change, or when the API server next looks for news that nobody was woken for.
 
     Nodes are locked in the order of their ids, so that two callers never wait for each other.
     """
@@ -35,7 +38,7 @@ def bump_assignments(session: Session, node_ids: Iterable[str]) -> None:
     if len(ids) > 1 and connection.dialect.name != "sqlite":
         connection.execute(_LOCK_NODES, {"ids": ids}).all()
     connection.execute(_BUMP, {"ids": ids})
-    touch(session, *(f"assignments:{node_id}" for node_id in ids))
+    touch(session, *(f"assignments:{node_id}" for node_id in ids if node_id not in asleep))
 
 
 def lock_nodes(session: Session, node_ids: Iterable[str]) -> None:

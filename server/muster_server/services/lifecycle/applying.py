@@ -140,9 +140,16 @@ def apply_step(session: Session, step: LifecycleStep, *, now: dt.datetime) -> No
     something else was faster than one of them."""
     _lock_allocations(session, step)
     nodes: set[str] = set()
+    freed: set[str] = set()
     for _, actions in itertools.groupby(step.actions, key=_kind):
-        nodes |= _apply_alike(session, list(actions), now)
-    bump_assignments(session, nodes)
+        alike = list(actions)
+        changed = _apply_alike(session, alike, now)
+        if isinstance(alike[0], SetAllocation):
+            freed |= changed
+        else:
+            nodes |= changed
+    # To forget what has ended is not urgent, and most agents hear of it with their next allocation.
+    bump_assignments(session, nodes | freed, asleep=freed - nodes)
 
 
 def _lock_allocations(session: Session, step: LifecycleStep) -> None:

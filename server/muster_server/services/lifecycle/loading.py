@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlalchemy import and_, bindparam, exists, func, or_, select
-from sqlalchemy.orm import Session, load_only
+from sqlalchemy.orm import Session
 
 from muster.document.experiment import ExperimentConfig
 from muster.wire import ExitInfo, NodeFacts, load
@@ -23,6 +23,7 @@ from muster_server.db.models import (
     PreflightRow,
     TrialRow,
 )
+from muster_server.db.raw import AnyRow
 from muster_server.db.rows import from_row
 from muster_server.domain.durations import parse_duration
 from muster_server.domain.lifecycle import (
@@ -56,31 +57,6 @@ from muster_server.services.lifecycle.run_times import load_run_times
 from muster_server.services.nodes import preflights
 from muster_server.services.scheduling.snapshot import load_nodes
 from muster_server.services.search import notices
-
-_OF_TRIAL = load_only(
-    TrialRow.no,
-    TrialRow.experiment_id,
-    TrialRow.state,
-    TrialRow.desired,
-    TrialRow.not_before,
-    TrialRow.failures_user,
-    TrialRow.failures_infra,
-    TrialRow.no_progress,
-    TrialRow.avoided,
-    TrialRow.flags,
-    TrialRow.guard_reason,
-    raiseload=True,
-)
-_OF_EXPERIMENT = load_only(
-    ExperimentRow.desired,
-    ExperimentRow.exhausted_reason,
-    ExperimentRow.stop_reason,
-    ExperimentRow.config,
-    ExperimentRow.purpose,
-    ExperimentRow.reason,
-    raiseload=True,
-)
-"""All that is looked at: the rest of a row, much of it JSON, takes longer to read than to decide."""
 
 ACTIVE = (TrialState.STARTING, TrialState.RUNNING, TrialState.STOPPING)
 LONGEST_BACKOFF = dt.timedelta(seconds=RestartPolicy().backoff_max_s)
@@ -140,8 +116,27 @@ _DUE = and_(
     ),
 )
 _TRIALS = (
-    select(TrialRow, ExperimentRow, CheckpointRow.step)
-    .options(_OF_TRIAL, _OF_EXPERIMENT)
+    select(
+        TrialRow.id,
+        TrialRow.no,
+        TrialRow.experiment_id,
+        TrialRow.state,
+        TrialRow.desired,
+        TrialRow.not_before,
+        TrialRow.failures_user,
+        TrialRow.failures_infra,
+        TrialRow.no_progress,
+        TrialRow.avoided,
+        TrialRow.flags,
+        TrialRow.guard_reason,
+        ExperimentRow.desired.label("experiment_desired"),
+        ExperimentRow.exhausted_reason,
+        ExperimentRow.stop_reason,
+        ExperimentRow.config,
+        ExperimentRow.purpose,
+        ExperimentRow.reason.label("experiment_reason"),
+        CheckpointRow.step.label("checkpoint_step"),
+    )
     .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
     .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
     .where(or_(TrialRow.state.in_(ACTIVE), _DUE))
@@ -262,24 +257,18 @@ def load_lifecycle_snapshot(
 
 def _load_trials(session: Session, now: dt.datetime) -> list[TrialView]:
     attempts = _load_attempts(session)
-    rows = session.execute(_TRIALS, {"now": now, "late": now + LONGEST_BACKOFF}).all()
-    limited = [t.id for t, experiment, _ in rows if experiment.config.resources.max_duration]
+    due = {"now": now, "late": now + LONGEST_BACKOFF}
+    rows = session.connection().execute(_TRIALS, due).all()
+    limited = [row.id for row in rows if row.config.resources.max_duration]
     ran = load_run_times(session, limited)
-    views = [
-        (
-            _trial_view(
-                trial,
-                experiment,
-                checkpoint_step,
-                attempts.get(trial.id),
-                ran.get(trial.id, ()),
-                now=now,
-            ),
-            experiment.config,
+    return [
+        _with_elsewhere(
+            session,
+            _trial_view(row, attempts.get(row.id), ran.get(row.id, ()), now=now),
+            row.config,
         )
-        for trial, experiment, checkpoint_step in rows
+        for row in rows
     ]
-    return [_with_elsewhere(session, view, config) for view, config in views]
 
 
 def _with_elsewhere(session: Session, view: TrialView, config: ExperimentConfig) -> TrialView:
@@ -294,26 +283,21 @@ def _with_elsewhere(session: Session, view: TrialView, config: ExperimentConfig)
 
 
 def _trial_view(
-    trial: TrialRow,
-    experiment: ExperimentRow,
-    checkpoint_step: int | None,
-    attempt: AttemptView | None,
-    ran: Sequence[RunTime],
-    *,
-    now: dt.datetime,
+    trial: AnyRow, attempt: AttemptView | None, ran: Sequence[RunTime], *, now: dt.datetime
 ) -> TrialView:
-    config = experiment.config
+    """Return a trial from a row of `_TRIALS`."""
+    config = trial.config
     return TrialView(
         id=trial.id,
         no=trial.no,
         experiment_id=trial.experiment_id,
         state=trial.state,
         desired=trial.desired,
-        experiment_desired=experiment.desired,
-        exhausted_reason=experiment.exhausted_reason,
-        time_limit_reason=_time_limit_reason(trial, experiment, ran, now=now),
-        stop_reason=trial.guard_reason or experiment.stop_reason,
-        early_reason=experiment.reason if experiment.purpose and trial.desired == "early" else "",
+        experiment_desired=trial.experiment_desired,
+        exhausted_reason=trial.exhausted_reason,
+        time_limit_reason=_time_limit_reason(trial, ran, now=now),
+        stop_reason=trial.guard_reason or trial.stop_reason,
+        early_reason=trial.experiment_reason if trial.purpose and trial.desired == "early" else "",
         not_before=trial.not_before,
         failures_user=trial.failures_user,
         failures_infra=trial.failures_infra,
@@ -325,21 +309,21 @@ def _trial_view(
         on_disconnect=config.on_disconnect,
         versions=config.preflight.versions,
         preflight_wanted=config.preflight.network,
-        checkpoint_step=checkpoint_step,
+        checkpoint_step=trial.checkpoint_step,
         roles=config.roles,
         flags=tuple(trial.flags),
         attempt=attempt,
     )
 
 
-def _time_limit_reason(
-    trial: TrialRow, experiment: ExperimentRow, ran: Sequence[RunTime], *, now: dt.datetime
-) -> str:
-    written = experiment.config.resources.max_duration
+def _time_limit_reason(trial: AnyRow, ran: Sequence[RunTime], *, now: dt.datetime) -> str:
+    written = trial.config.resources.max_duration
     if written is None or trial.state not in ACTIVE:
         return ""
     limit = parse_duration(written)
-    return time_limit_reason(limit, written, ran_for(ran, now=now), experiment_id=experiment.id)
+    return time_limit_reason(
+        limit, written, ran_for(ran, now=now), experiment_id=trial.experiment_id
+    )
 
 
 def _load_attempts(session: Session) -> dict[int, AttemptView]:

@@ -55,6 +55,7 @@ MAX_WORDS = 32
 """Problems and links kept of one report, each …"""
 MAX_WORD_CHARS = 500
 """… cut to this."""
+_OPEN = select(PreflightRow.id).where(PreflightRow.state == "running").order_by(PreflightRow.id)
 
 # ---------------------------------------------------------------- beginning
 
@@ -240,10 +241,8 @@ def _cut(report: PreflightReport) -> PreflightReport:
 
 
 def load_open(session: Session) -> tuple[PreflightView, ...]:
-    rows = session.scalars(
-        select(PreflightRow).where(PreflightRow.state == "running").order_by(PreflightRow.id)
-    )
-    return tuple(_view(row) for row in rows)
+    ids = session.connection().scalars(_OPEN).all()
+    return tuple(_view(session.get_one(PreflightRow, id)) for id in ids)
 
 
 def outcome_of(row: PreflightRow) -> GangPreflight:

@@ -9,7 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
-from sqlalchemy import BindParameter, Table, bindparam, exists, func, insert, select, update
+from sqlalchemy import (
+    BindParameter,
+    Boolean,
+    Table,
+    bindparam,
+    case,
+    exists,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.orm import Session
 
 from muster.wire import LocalCheckpoint, WorkSource
@@ -40,7 +51,7 @@ from ..checkpoints.lookup import OBJECT_STORE, StartCheckpoint, start_of
 from ..core.assignments import bump_assignments
 from ..core.events import add_event
 from ..core.periods import load_reservations, load_schedule
-from ..core.writes import Outdated, changed
+from ..core.writes import Outdated
 from ..outputs.sources import work_sources
 from ..quota.spending import price_of
 from .allocations import CodeFacts, PlacedExperiment, PlacedTrial, build_member, build_spec
@@ -79,6 +90,24 @@ _START = (
         estimated_start_at=None,
         promised_since=None,
         reason=bindparam("new_reason"),
+    )
+)
+_NOTE = (
+    update(_trials)
+    .where(_trials.c.id == bindparam("trial_id"), _trials.c.state == TrialState.QUEUED)
+    .values(
+        pending_reason=bindparam("new_reason"),
+        pending_parts=bindparam("new_parts", type_=_trials.c.pending_parts.type),
+        estimated_start_at=bindparam("new_estimate", type_=_trials.c.estimated_start_at.type),
+        promised_since=case(
+            (
+                bindparam("is_promised", type_=Boolean),
+                func.coalesce(
+                    _trials.c.promised_since,
+                    bindparam("now", type_=_trials.c.promised_since.type),
+                ),
+            )
+        ),
     )
 )
 _TRIAL = select(*columns_of(_trials, PlacedTrial)).where(_trials.c.id == bindparam("trial_id"))
@@ -316,25 +345,25 @@ def resize(session: Session, decision: Resize, *, now: dt.datetime) -> None:
 def note_waits(session: Session, waits: Sequence[Wait], *, now: dt.datetime) -> None:
     """Store what trials wait for, until when, and since when slots are promised to them, of the
     first MAX_REASONS_PER_PASS given."""
-    num = 0
-    for wait in waits[:MAX_REASONS_PER_PASS]:
+    noted = waits[:MAX_REASONS_PER_PASS]
+    if not noted:
+        return
+    session.flush()
+    rows = []
+    for wait in noted:
         reason, parts = to_columns(wait.reason)
-        num += changed(
-            session,
-            update(TrialRow)
-            .where(TrialRow.id == wait.trial_id, TrialRow.state == TrialState.QUEUED)
-            .values(
-                pending_reason=reason,
-                pending_parts=parts,
-                estimated_start_at=wait.estimated_start_at,
-                promised_since=func.coalesce(TrialRow.promised_since, now)
-                if wait.is_promised
-                else None,
-            ),
+        rows.append(
+            {
+                "trial_id": wait.trial_id,
+                "new_reason": reason,
+                "new_parts": parts,
+                "new_estimate": wait.estimated_start_at,
+                "is_promised": wait.is_promised,
+                "now": now,
+            }
         )
-        touch(session, f"trial:{wait.trial_id}")
-    if num:
-        touch(session, "cluster")
+    session.connection().execute(_NOTE, rows)
+    touch(session, "cluster", *(f"trial:{wait.trial_id}" for wait in noted))
 
 
 def _attempt_id(session: Session, trial_id: int, attempt_no: int) -> int:

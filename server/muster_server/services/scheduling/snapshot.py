@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import and_, case, func, or_, select
+from sqlalchemy import and_, bindparam, case, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from muster_server.db.models import (
@@ -202,6 +202,7 @@ _FILES = (
     .where(
         _IS_QUEUED,
         AttemptRow.started_at.is_not(None),
+        AttemptRow.ended_at > bindparam("since", type_=AttemptRow.ended_at.type),
         # What goes on from a checkpoint of Muster's needs no file that a script wrote.
         or_(CheckpointRow.id.is_(None), CheckpointRow.kind == ADOPTED),
     )
@@ -435,14 +436,17 @@ class SnapshotLoader:
     def _load_queued(
         self,
         session: Session,
-        rows: Iterable[RawRow],
+        rows: Sequence[RawRow],
         opened: Mapping[int, RawRow],
         now: dt.datetime,
         lost: Mapping[int, int],
         returning: Set[int],
     ) -> None:
-        pasts = {row[0]: row for row in self._past_query.fetch(session)}
-        files = self._load_files(session, now)
+        pasts: dict[int, RawRow] = {}
+        files: dict[int, tuple[str, ...]] = {}
+        if any(row[2] for row in rows):
+            pasts = {row[0]: row for row in self._past_query.fetch(session)}
+            files = self._load_files(session, now)
         owners: dict[int, Owner] = {
             row[0]: (row[0], row[1]) for row in self._owners_query.fetch(session)
         }
@@ -493,9 +497,7 @@ class SnapshotLoader:
         since = now - dt.timedelta(seconds=FILES_WAIT_S)
         nodes: dict[int, list[str]] = defaultdict(list)
         awaited: set[int] = set()
-        for trial_id, name, is_awaited in self._files_query.fetch(
-            session, _FILES.where(AttemptRow.ended_at > since)
-        ):
+        for trial_id, name, is_awaited in self._files_query.fetch(session, since=since):
             nodes[trial_id].append(name)
             if is_awaited:
                 awaited.add(trial_id)

@@ -36,6 +36,20 @@ from . import reuse
 from .events import on_trial_paused
 
 EVENTS_PER_RUN = 1_000
+_WAITING = (
+    select(ExperimentRow.id)
+    .where(
+        ExperimentRow.state.not_in(TERMINAL_EXPERIMENT),
+        select(SearchEventRow.seq)
+        .where(
+            SearchEventRow.experiment_id == ExperimentRow.id,
+            SearchEventRow.seq > ExperimentRow.search_seq,
+        )
+        .exists(),
+    )
+    .order_by(ExperimentRow.id)
+    .limit(bindparam("most"))
+)
 _events = cast(Table, SearchEventRow.__table__)
 _NOTE_ACTIONS = (
     update(_events)
@@ -50,21 +64,7 @@ class Raced(Exception):
 
 def waiting_experiments(session: Session, limit: int) -> list[int]:
     """Return the experiments with events their searcher has not consumed."""
-    query = (
-        select(ExperimentRow.id)
-        .where(
-            ExperimentRow.state.not_in(TERMINAL_EXPERIMENT),
-            select(SearchEventRow.seq)
-            .where(
-                SearchEventRow.experiment_id == ExperimentRow.id,
-                SearchEventRow.seq > ExperimentRow.search_seq,
-            )
-            .exists(),
-        )
-        .order_by(ExperimentRow.id)
-        .limit(limit)
-    )
-    return list(session.scalars(query))
+    return list(session.connection().scalars(_WAITING, {"most": limit}))
 
 
 def run_search(session: Session, experiment_id: int, now: dt.datetime) -> list[str]:
