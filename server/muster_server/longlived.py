@@ -17,7 +17,8 @@ def hold_off() -> None:
 
 
 def settle() -> None:
-    """Call once, when a process has loaded its code: what is there now is there to stay.
+    """Call when a process has loaded its code, or as much again as it has held so far: what is there now
+    is there to stay.
 
     Modules, routes, models and statements are most of all objects, so looking through them again
     and again would be most of what the collector does.

@@ -161,6 +161,7 @@ class Controller:
             self._passed_at, self._failing_loop = now, ""
             if num == 0:
                 break
+        self._scheduler.settle()
         deletion.clear(self.database, for_s=CLEAR_S)
         self._retain(clock_now())
         self._seal(clock_now())

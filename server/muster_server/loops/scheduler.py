@@ -7,9 +7,10 @@ import datetime as dt
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
+from muster_server import longlived
 from muster_server.db.engine import Database
 from muster_server.db.leases import Lease
 from muster_server.db.models import TrialRow
@@ -47,6 +48,12 @@ class Waits:
     waits: tuple[Wait, ...]
 
 
+SETTLED_FROM = 10_000
+"""Number of nodes and trials below which a collection takes no time worth saving."""
+_NOTED = select(
+    TrialRow.id, TrialRow.pending_reason, TrialRow.estimated_start_at, TrialRow.promised_since
+).where(TrialRow.id.in_(bindparam("ids", expanding=True)))
+
 Applied = Placement | Preempt | Resize | Waits
 Noted = tuple[str, dt.datetime | None, bool]
 """(reason, estimated start, whether slots are promised) as stored."""
@@ -70,7 +77,15 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
         self._supplies = supplies
         self.waiting: tuple[QueuedTrial, ...] = ()
         """Trials that the last pass left waiting."""
+        self._num_remembered = self._num_settled = 0
         self._forget()
+
+    def settle(self) -> None:
+        """Keep the garbage collector from looking through what is remembered, when that has doubled.
+        Looking through a hundred thousand trials takes longer than a pass, and would happen in one."""
+        if self._num_remembered > 2 * self._num_settled + SETTLED_FROM:
+            self._num_settled = self._num_remembered
+            longlived.settle()
 
     def _forget(self) -> None:
         self._loader = SnapshotLoader()
@@ -84,6 +99,7 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
 
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> SchedulerSnapshot:
         snapshot = self._loader.load(session, now=now)
+        self._num_remembered = len(snapshot.nodes) + len(snapshot.queue) + len(snapshot.running)
         return replace(snapshot, supplies=self._supplies())
 
     def decide(self, snapshot: SchedulerSnapshot, *, now: dt.datetime) -> Sequence[Applied]:
@@ -117,14 +133,8 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
         noted: dict[int, Noted] = {}
         with self.database.read() as session:
             for first in range(0, len(trial_ids), IDS_PER_QUERY):
-                rows = session.execute(
-                    select(
-                        TrialRow.id,
-                        TrialRow.pending_reason,
-                        TrialRow.estimated_start_at,
-                        TrialRow.promised_since,
-                    ).where(TrialRow.id.in_(trial_ids[first : first + IDS_PER_QUERY]))
-                )
+                ids = trial_ids[first : first + IDS_PER_QUERY]
+                rows = session.connection().execute(_NOTED, {"ids": ids})
                 for row in rows:
                     noted[row.id] = (
                         row.pending_reason,
