@@ -188,6 +188,23 @@ def test_who_has_signed_in_or_does_so_elsewhere_is_not_invited(
     assert code(reply) == "users.not_invitable"
 
 
+def test_who_acts_with_a_token_is_offered_no_link(admin_client, invite, database):
+    """As the account of `muster up`, which is an administrator and never signs in."""
+    for name in ("eve", "local"):
+        invite(name)
+    with database.transaction() as session:
+        user = session.query(UserRow).filter_by(username="local").one()
+        tokens.create_api_token(
+            session, user=user, name="muster up", role="member", own_role="member",
+            lifetime=dt.timedelta(days=1), actor="system", now=clock.now(),
+        )  # fmt: skip
+    users = {u["username"]: u for u in admin_client.get("/api/v1/users").json()["items"]}
+    assert (users["eve"]["is_invitable"], users["local"]["is_invitable"]) == (True, False)
+    reply = admin_client.post("/api/v1/users:invite", json={"username": "local"})
+    assert (reply.status_code, code(reply)) == (409, "users.not_invitable")
+    assert "with a name of their own" in reply.json()["error"]["hint"]
+
+
 def test_an_unknown_project_makes_nobody(admin_client):
     body = {"username": "ben", "projects": [{"project": "nothing"}]}
     reply = admin_client.post("/api/v1/users:invite", json=body)

@@ -21,6 +21,7 @@ const ADA: Schemas["UserOut"] = {
   is_active: true,
   is_provisioned: false,
   invited_until: null,
+  is_invitable: false,
   created_at: AT,
   last_login_at: AT,
 };
@@ -61,7 +62,7 @@ const ANSWERS: Record<string, unknown[]> = {
     ADA,
     CI,
     { ...ADA, id: 3, username: "grace", is_provisioned: true },
-    { ...ADA, id: 4, username: "ben", last_login_at: null, invited_until: AT },
+    { ...ADA, id: 4, username: "ben", last_login_at: null, invited_until: AT, is_invitable: true },
   ],
   "/api/v1/projects": [{ name: "vision" }],
   "/api/v1/users/2/tokens": [TOKEN],

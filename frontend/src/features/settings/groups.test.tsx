@@ -34,6 +34,7 @@ const ADA: Schemas["UserOut"] = {
   is_active: true,
   is_provisioned: false,
   invited_until: null,
+  is_invitable: false,
   created_at: AT,
   last_login_at: AT,
 };

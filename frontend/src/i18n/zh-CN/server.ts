@@ -61,7 +61,7 @@ export const errors: Readonly<Record<string, string>> = {
   "users.name_taken": "已有同名用户。",
   "users.not_possible": "个人账号需要密码；服务账号没有密码，也不能是管理员。",
   "users.no_invitation": "此用户没有有效的邀请。",
-  "users.not_invitable": "只能邀请启用的、从未登录过且不由身份提供方管理的用户。",
+  "users.not_invitable": "只能邀请启用的、从未登录过、没有 API 令牌且不由身份提供方管理的用户。",
   "users.service_account": "服务账号不能登录，请为它创建令牌。",
   "users.closed_by_scim": "身份提供方已通过 SCIM 停用该账号，请在那里启用。",
   "users.last_admin": "最后一个有密码的管理员必须保留其角色和权限，请先设另一个管理员。",

@@ -138,12 +138,14 @@ def users_out(session: Session, rows: Sequence[UserRow]) -> list[UserOut]:
     """Return users as they are shown."""
     provisioned = users.provisioned_among(session, rows)
     invited_until = invitations.invited_until(session, rows, now=clock.now())
+    invitable = invitations.invitable_among(session, rows)
     return [
         UserOut.from_row(
             row,
             role=lower_user_role(row.role, row.role),
             is_provisioned=row.id in provisioned,
             invited_until=invited_until.get(row.id),
+            is_invitable=row.id in invitable,
         )
         for row in rows
     ]

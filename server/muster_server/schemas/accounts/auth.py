@@ -149,6 +149,8 @@ class UserOut(Output):
     last_login_at: dt.datetime | None
     invited_until: dt.datetime | None
     """When the user's invitation expires; null if none is open."""
+    is_invitable: bool
+    """Whether the user can get a new invitation: a person who has never signed in, and has no API token."""
 
 
 class InvitedMember(Input):

@@ -234,7 +234,7 @@ function UserList({ kind, invite }: { kind: User["kind"]; invite?: Invite }) {
                             {t("settings.tab.tokens")}
                           </Button>
                         ) : null}
-                        {invite && user.is_active && !user.is_provisioned && !user.last_login_at ? (
+                        {invite && user.is_invitable ? (
                           <Button
                             variant="subtle"
                             size="compact-xs"

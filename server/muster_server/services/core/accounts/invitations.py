@@ -9,10 +9,16 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, delete, exists, func, select
+from sqlalchemy import ColumnElement, delete, exists, func, select, union
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import OneTimeTokenRow, ScimUserRow, UserIdentityRow, UserRow
+from muster_server.db.models import (
+    ApiTokenRow,
+    OneTimeTokenRow,
+    ScimUserRow,
+    UserIdentityRow,
+    UserRow,
+)
 from muster_server.errors import Conflict, NotFound, NotSignedIn
 from muster_server.schemas.accounts.auth import InvitedMember, Role
 from muster_server.security.tokens import hash_secret, mint
@@ -83,6 +89,24 @@ def invited_until(
     return {row.user_id: row.expires_at for row in session.execute(query)}
 
 
+def invitable_among(session: Session, rows: Sequence[UserRow]) -> frozenset[int]:
+    """Return the ids of those users whom `invite` gives a new link."""
+    acting = select(ApiTokenRow.user_id).where(ApiTokenRow.user_id.in_([row.id for row in rows]))
+    provided = [
+        select(table.user_id).where(table.user_id.in_([row.id for row in rows]))
+        for table in (UserIdentityRow, ScimUserRow)
+    ]
+    others = {*session.scalars(union(acting, *provided))}
+    return frozenset(
+        row.id
+        for row in rows
+        if row.is_active
+        and row.last_login_at is None
+        and row.kind == "person"
+        and row.id not in others
+    )
+
+
 def revoke(session: Session, user_id: int, caller: Caller) -> None:
     """End the invitation of a user, who stays. Raises NotFound."""
     user = users.get_user(session, user_id)
@@ -128,8 +152,10 @@ def _of(user_id: int) -> ColumnElement[bool]:
 
 
 def _require_invitable(session: Session, user: UserRow) -> None:
-    """Raise Conflict unless the user is an active person who has never signed in."""
+    """Raise Conflict, which says why, for a user who is not `invitable_among` others."""
     auth.require_person(user)
+    if user.id in invitable_among(session, [user]):
+        return
     provided = session.scalar(
         select(
             exists().where(UserIdentityRow.user_id == user.id)
@@ -148,7 +174,8 @@ def _require_invitable(session: Session, user: UserRow) -> None:
             "forgot the password."
         )
     else:
-        return
+        why = "acts with an API token, as the account of `muster up` does"
+        hint = "Invite the person with a name of their own: `muster user invite NAME`."
     raise Conflict("users.not_invitable", f"{user.username} {why}.", hint=hint)
 
 
