@@ -5,6 +5,7 @@ import {
   age,
   axis,
   axisTicks,
+  BYTE_STEPS,
   bytes,
   count,
   duration,
@@ -70,6 +71,18 @@ describe("numbers", () => {
     ]);
     nameUnits({});
   });
+});
+
+test("bytes have binary prefixes in values and on axes, also by second", () => {
+  expect(metric("network/sent_bytes_per_s", 3 * 2 ** 20)).toBe("3 MiB/s");
+  expect(metric("network/sent_bytes_per_s", null)).toBe("–");
+  expect(axisTicks("network/sent_bytes_per_s", [0, 2 ** 24, 2 ** 25], 2 ** 24)).toEqual([
+    "0 B/s",
+    "16 MiB/s",
+    "32 MiB/s",
+  ]);
+  expect(axisTicks("cpu/memory_used_bytes", [2.5 * 2 ** 30, 3 * 2 ** 30], 2 ** 29)).toEqual(["2.5 GiB", "3 GiB"]);
+  expect(BYTE_STEPS.at(-1)).toBe(512 * 2 ** 40);
 });
 
 describe("metrics by name", () => {

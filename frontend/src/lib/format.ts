@@ -170,6 +170,13 @@ export function unitOf(metric: string): Unit {
   return "none";
 }
 
+/** Whether a metric counts bytes, or bytes per second: with binary prefixes, and ticks at their multiples. */
+export const isBytes = (name: string): boolean => unitOf(name) === "bytes" || name.endsWith("bytes_per_s");
+const perSecond = (size: string): string => (size === MISSING ? size : `${size}/s`);
+
+/** Distances between the ticks of an axis of bytes, from 1 B to 512 TiB. */
+export const BYTE_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+
 /** A metric's value with its unit. */
 export function metric(name: string, value: WireNumber | null | undefined): string {
   switch (unitOf(name)) {
@@ -188,7 +195,7 @@ export function metric(name: string, value: WireNumber | null | undefined): stri
       return percent === null ? MISSING : pct(percent / 100);
     }
     case "perS":
-      return name.endsWith("bytes_per_s") ? si(value, "B/s") : si(value, "/s");
+      return isBytes(name) ? perSecond(bytes(value)) : si(value, "/s");
     default:
       return num(value);
   }
@@ -204,7 +211,7 @@ export function axis(name: string, value: number, increment = 0): string {
     case "ratio":
       return pct(value);
     case "perS":
-      return si(value, "", digits);
+      return isBytes(name) ? perSecond(bytes(value, digits)) : si(value, "", digits);
     default:
       return Math.abs(value) >= 1e4 ? si(value, "", digits) : num(value, digits);
   }

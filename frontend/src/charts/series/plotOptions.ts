@@ -139,6 +139,7 @@ export function makeOptions(input: OptionsInput): uPlot.Options {
         size: (u, values) => yAxisWidth(u, values, font),
         gap: Y_AXIS_GAP_PX,
         space: 34,
+        incrs: format.isBytes(metric) ? format.BYTE_STEPS : undefined,
         splits: view.logY ? (_u, _axis, min, max) => logTicks(min, max) : undefined,
         filter: view.logY ? (_u, splits) => splits : undefined,
         values: (_u, ticks, _axis, _space, increment) => format.axisTicks(metric, ticks, view.logY ? 0 : increment),
