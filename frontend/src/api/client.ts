@@ -1,5 +1,10 @@
 /** The one way to the REST API: typed by the generated schema, errors as ApiError. */
-import createClient, { type Middleware } from "openapi-fetch";
+import createClient, {
+  type ClientPathsWithMethod,
+  type FetchResponse,
+  type MaybeOptionalInit,
+  type Middleware,
+} from "openapi-fetch";
 
 import { SERVER } from "../lib/address";
 import { learnServerTime } from "../lib/time";
@@ -110,6 +115,29 @@ export async function unwrap<T>(answer: Promise<Answer<T>>): Promise<T> {
   if (!response.ok) throw toApiError(response.status, error, response.headers.get("x-request-id"));
   return data as T;
 }
+
+type Operation<P extends keyof paths> = paths[P] extends { get: infer G extends Record<string | number, unknown> }
+  ? G
+  : never;
+type Fetch<P extends keyof paths, I> = (
+  path: P,
+  init: I | undefined,
+) => Promise<FetchResponse<Operation<P>, I, `${string}/${string}`>>;
+
+/** What a path answers to GET; ApiError otherwise. */
+export const get = <
+  P extends ClientPathsWithMethod<typeof client, "get">,
+  I extends MaybeOptionalInit<paths[P], "get">,
+>(
+  path: P,
+  ...init: undefined extends MaybeOptionalInit<paths[P], "get"> ? [I?] : [I]
+) => unwrap((client.GET as unknown as Fetch<P, I>)(path, init[0]));
+
+/** How a list goes on that comes in pages. */
+export const byCursor = {
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: (page: { next?: string | null }) => page.next ?? undefined,
+};
 
 /** The server did not answer, or only a proxy in its place. */
 export function isUnreachable(error: unknown): boolean {

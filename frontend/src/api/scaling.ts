@@ -2,7 +2,7 @@
 import { queryOptions } from "@tanstack/react-query";
 
 import { url } from "../lib/address";
-import { client, type Schemas, unwrap } from "./client";
+import { get, type Schemas } from "./client";
 import { allPages } from "./queries/pages";
 
 export type ScalingReport = Schemas["ScalingReportDetail"];
@@ -30,12 +30,10 @@ export const scalingReports = (experimentId: number) =>
     queryFn: async ({ signal }) =>
       (
         await allPages("scalingReports", (cursor) =>
-          unwrap(
-            client.GET("/api/v1/experiments/{experiment_id}/scaling-reports", {
-              params: { path: { experiment_id: experimentId }, query: { cursor, limit: 200 } },
-              signal,
-            }),
-          ),
+          get("/api/v1/experiments/{experiment_id}/scaling-reports", {
+            params: { path: { experiment_id: experimentId }, query: { cursor, limit: 200 } },
+            signal,
+          }),
         )
       ).items,
     refetchInterval: (query) => (query.state.data?.some((one) => one.state === "running") ? RUNNING_MS : false),
@@ -45,12 +43,10 @@ export const scalingReport = (experimentId: number, reportId: number, asked: Ask
   queryOptions({
     queryKey: ["scaling", experimentId, reportId, asked],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/scaling-reports/{report_id}", {
-          params: { path: { report_id: reportId }, query: asked },
-          signal,
-        }),
-      ),
+      get("/api/v1/scaling-reports/{report_id}", {
+        params: { path: { report_id: reportId }, query: asked },
+        signal,
+      }),
     refetchInterval: (query) => (query.state.data?.state === "running" ? RUNNING_MS : false),
     placeholderData: (before, query) => (query?.queryKey[2] === reportId ? before : undefined),
   });

@@ -1,7 +1,7 @@
 /** Who is here, and what only administrators see. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 
-import { client, type Schemas, unwrap } from "../client";
+import { byCursor, client, get, type Schemas, unwrap } from "../client";
 import { allPages, PAGE } from "./pages";
 
 export type Me = Schemas["MeOut"];
@@ -12,13 +12,13 @@ export type SavedView = Schemas["SavedViewOut"];
 
 export const authState = queryOptions({
   queryKey: ["auth-state"],
-  queryFn: () => unwrap(client.GET("/api/v1/auth/state")),
+  queryFn: () => get("/api/v1/auth/state"),
   staleTime: 60_000,
 });
 
 export const me = queryOptions({
   queryKey: ["me"],
-  queryFn: () => unwrap(client.GET("/api/v1/auth/me")),
+  queryFn: () => get("/api/v1/auth/me"),
   staleTime: 5 * 60_000,
   retry: false,
 });
@@ -26,7 +26,7 @@ export const me = queryOptions({
 /** What the server knows by name, the same until it is another version. */
 export const catalog = queryOptions({
   queryKey: ["catalog"],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/catalog", { signal })),
+  queryFn: ({ signal }) => get("/api/v1/catalog", { signal }),
   staleTime: Number.POSITIVE_INFINITY,
 });
 
@@ -34,28 +34,22 @@ export const catalog = queryOptions({
 export const savedViews = queryOptions({
   queryKey: ["views"],
   queryFn: async ({ signal }) =>
-    (
-      await allPages("views", (cursor) =>
-        unwrap(client.GET("/api/v1/views", { params: { query: { cursor, limit: 200 } }, signal })),
-      )
-    ).items,
+    (await allPages("views", (cursor) => get("/api/v1/views", { params: { query: { cursor, limit: 200 } }, signal })))
+      .items,
   staleTime: 60_000,
 });
 
 /** The keys of what the user has dismissed from the overview. */
 export const dismissals = queryOptions({
   queryKey: ["dismissals"],
-  queryFn: async ({ signal }) =>
-    (await unwrap(client.GET("/api/v1/dismissals", { signal }))).items.map((item) => item.key),
+  queryFn: async ({ signal }) => (await get("/api/v1/dismissals", { signal })).items.map((item) => item.key),
   staleTime: 60_000,
 });
 
 export const tokens = queryOptions({
   queryKey: ["tokens"],
   queryFn: ({ signal }) =>
-    allPages("tokens", (cursor) =>
-      unwrap(client.GET("/api/v1/tokens", { params: { query: { cursor, limit: 200 } }, signal })),
-    ),
+    allPages("tokens", (cursor) => get("/api/v1/tokens", { params: { query: { cursor, limit: 200 } }, signal })),
 });
 
 /** API tokens of a service account, for administrators. */
@@ -64,19 +58,17 @@ export const accountTokens = (userId: number) =>
     queryKey: ["tokens", userId],
     queryFn: ({ signal }) =>
       allPages("tokens", (cursor) =>
-        unwrap(
-          client.GET("/api/v1/users/{user_id}/tokens", {
-            params: { path: { user_id: userId }, query: { cursor, limit: 200 } },
-            signal,
-          }),
-        ),
+        get("/api/v1/users/{user_id}/tokens", {
+          params: { path: { user_id: userId }, query: { cursor, limit: 200 } },
+          signal,
+        }),
       ),
   });
 
 /** Browsers in which the user is signed in. */
 export const sessions = queryOptions({
   queryKey: ["sessions"],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/sessions", { signal })),
+  queryFn: ({ signal }) => get("/api/v1/sessions", { signal }),
 });
 
 /** Secrets of the user, or of a project: at most 200. Nothing returns their values. */
@@ -96,16 +88,14 @@ export const secrets = (project?: string) =>
 export const users = queryOptions({
   queryKey: ["users"],
   queryFn: ({ signal }) =>
-    allPages("users", (cursor) =>
-      unwrap(client.GET("/api/v1/users", { params: { query: { cursor, limit: 200 } }, signal })),
-    ),
+    allPages("users", (cursor) => get("/api/v1/users", { params: { query: { cursor, limit: 200 } }, signal })),
 });
 
 export const joinTokens = queryOptions({
   queryKey: ["join-tokens"],
   queryFn: ({ signal }) =>
     allPages("joinTokens", (cursor) =>
-      unwrap(client.GET("/api/v1/join-tokens", { params: { query: { cursor, limit: 200 } }, signal })),
+      get("/api/v1/join-tokens", { params: { query: { cursor, limit: 200 } }, signal }),
     ),
 });
 
@@ -118,13 +108,13 @@ export interface RetentionAges {
 export const retention = (ages: RetentionAges) =>
   queryOptions({
     queryKey: ["retention", ages],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/retention", { params: { query: ages }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/retention", { params: { query: ages }, signal }),
   });
 
 /** What is stored of each kind, how fast it grows, and when the disk is full. */
 export const retentionForecast = queryOptions({
   queryKey: ["retention", "forecast"],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/retention/forecast", { signal })),
+  queryFn: ({ signal }) => get("/api/v1/retention/forecast", { signal }),
 });
 
 /** The audit trail, newest first; text: part of what an entry shows. */
@@ -132,8 +122,7 @@ export const auditTrail = (text: string | undefined) =>
   infiniteQueryOptions({
     queryKey: ["audit", text ?? ""],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(client.GET("/api/v1/audit", { params: { query: { q: text, limit: PAGE, cursor: pageParam } }, signal })),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/audit", { params: { query: { q: text, limit: PAGE, cursor: pageParam } }, signal }),
+    ...byCursor,
     placeholderData: keepPreviousData,
   });

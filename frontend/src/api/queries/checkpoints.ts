@@ -1,7 +1,7 @@
 /** Checkpoints and what is exported of them. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 
-import { client, type Schemas, unwrap } from "../client";
+import { byCursor, get, type Schemas } from "../client";
 import { allPages, PAGE } from "./pages";
 
 export type Checkpoint = Schemas["CheckpointOut"];
@@ -19,23 +19,20 @@ export const checkpointList = (wanted: {
   infiniteQueryOptions({
     queryKey: ["checkpoints", wanted],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/checkpoints", {
-          params: {
-            query: {
-              experiment: wanted.experiment,
-              project: wanted.project,
-              state: wanted.state ? [wanted.state] : undefined,
-              order: wanted.order,
-              limit: PAGE,
-              cursor: pageParam,
-            },
+      get("/api/v1/checkpoints", {
+        params: {
+          query: {
+            experiment: wanted.experiment,
+            project: wanted.project,
+            state: wanted.state ? [wanted.state] : undefined,
+            order: wanted.order,
+            limit: PAGE,
+            cursor: pageParam,
           },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+        },
+        signal,
+      }),
+    ...byCursor,
     placeholderData: keepPreviousData,
   });
 
@@ -43,14 +40,11 @@ export const trialCheckpoints = (id: number) =>
   infiniteQueryOptions({
     queryKey: ["trial", id, "checkpoints"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/trials/{trial_id}/checkpoints", {
-          params: { path: { trial_id: id }, query: { limit: PAGE, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/trials/{trial_id}/checkpoints", {
+        params: { path: { trial_id: id }, query: { limit: PAGE, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
   });
 
 /** Exports of a trial's checkpoints, newest first. Asked again while one is being made. */
@@ -59,12 +53,10 @@ export const trialExports = (id: number) =>
     queryKey: ["trial", id, "exports"],
     queryFn: ({ signal }) =>
       allPages("checkpointExports", (cursor) =>
-        unwrap(
-          client.GET("/api/v1/trials/{trial_id}/exports", {
-            params: { path: { trial_id: id }, query: { cursor, limit: 200 } },
-            signal,
-          }),
-        ),
+        get("/api/v1/trials/{trial_id}/exports", {
+          params: { path: { trial_id: id }, query: { cursor, limit: 200 } },
+          signal,
+        }),
       ),
     refetchInterval: (query) => (query.state.data?.items.some((row) => row.state === "pending") ? 1000 : false),
   });
@@ -74,12 +66,10 @@ export const trialCheckpointSteps = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "checkpoints", "steps"],
     queryFn: async ({ signal }) => {
-      const page = await unwrap(
-        client.GET("/api/v1/trials/{trial_id}/checkpoints", {
-          params: { path: { trial_id: id }, query: { limit: 200 } },
-          signal,
-        }),
-      );
+      const page = await get("/api/v1/trials/{trial_id}/checkpoints", {
+        params: { path: { trial_id: id }, query: { limit: 200 } },
+        signal,
+      });
       return { steps: page.items.map((item) => item.step), isCut: page.next !== null };
     },
   });

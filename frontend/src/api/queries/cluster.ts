@@ -1,7 +1,7 @@
 /** Nodes, the queue, pools and projects. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 
-import { client, type Schemas, unwrap } from "../client";
+import { byCursor, client, get, type Schemas, unwrap } from "../client";
 import { PAGE, allPages } from "./pages";
 
 export type Cluster = Schemas["ClusterOut"];
@@ -27,15 +27,14 @@ const HEALTH_MS = 10_000;
 
 export const cluster = queryOptions({
   queryKey: ["cluster"],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/cluster", { signal })),
+  queryFn: ({ signal }) => get("/api/v1/cluster", { signal }),
 });
 
 /** Slots in use over the last hours. */
 export const utilization = (hours: number) =>
   queryOptions({
     queryKey: ["utilization", hours],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/cluster/utilization", { params: { query: { hours } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/cluster/utilization", { params: { query: { hours } }, signal }),
     placeholderData: keepPreviousData,
     refetchInterval: 30_000,
   });
@@ -43,13 +42,13 @@ export const utilization = (hours: number) =>
 /** Active and planned maintenance windows. */
 export const maintenance = queryOptions({
   queryKey: ["maintenance"],
-  queryFn: async ({ signal }) => (await unwrap(client.GET("/api/v1/maintenance", { signal }))).items,
+  queryFn: async ({ signal }) => (await get("/api/v1/maintenance", { signal })).items,
 });
 
 /** Active and planned reservations of nodes. */
 export const reservations = queryOptions({
   queryKey: ["reservations"],
-  queryFn: async ({ signal }) => (await unwrap(client.GET("/api/v1/reservations", { signal }))).items,
+  queryFn: async ({ signal }) => (await get("/api/v1/reservations", { signal })).items,
 });
 
 /** Every node: pages of 200 until the end (a cluster page shows all of them). */
@@ -67,32 +66,25 @@ export const health = queryOptions({
 export const nodes = queryOptions({
   queryKey: ["nodes"],
   queryFn: async ({ signal }) =>
-    (
-      await allPages("nodes", (cursor) =>
-        unwrap(client.GET("/api/v1/nodes", { params: { query: { limit: 200, cursor } }, signal })),
-      )
-    ).items,
+    (await allPages("nodes", (cursor) => get("/api/v1/nodes", { params: { query: { limit: 200, cursor } }, signal })))
+      .items,
 });
 
 export const node = (nodeId: string) =>
   queryOptions({
     queryKey: ["nodes", nodeId],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/nodes/{node_id}", { params: { path: { node_id: nodeId } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/nodes/{node_id}", { params: { path: { node_id: nodeId } }, signal }),
   });
 
 export const nodeAllocations = (nodeId: string) =>
   infiniteQueryOptions({
     queryKey: ["nodes", nodeId, "allocations"],
     queryFn: ({ pageParam, signal }) =>
-      unwrap(
-        client.GET("/api/v1/nodes/{node_id}/allocations", {
-          params: { path: { node_id: nodeId }, query: { limit: 20, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (last) => last.next ?? undefined,
+      get("/api/v1/nodes/{node_id}/allocations", {
+        params: { path: { node_id: nodeId }, query: { limit: 20, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
   });
 
 /** One preflight; asked for again until it has ended. */
@@ -100,34 +92,28 @@ export const preflight = (preflightId: string) =>
   queryOptions({
     queryKey: ["preflights", preflightId],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/preflights/{preflight_id}", {
-          params: { path: { preflight_id: Number(preflightId) } },
-          signal,
-        }),
-      ),
+      get("/api/v1/preflights/{preflight_id}", {
+        params: { path: { preflight_id: Number(preflightId) } },
+        signal,
+      }),
     refetchInterval: (query) => (query.state.data?.state === "running" ? 1_000 : false),
   });
 
 /** The latest preflights. */
 export const preflights = queryOptions({
   queryKey: ["preflights"],
-  queryFn: async ({ signal }) =>
-    (await unwrap(client.GET("/api/v1/preflights", { params: { query: { limit: 5 } }, signal }))).items,
+  queryFn: async ({ signal }) => (await get("/api/v1/preflights", { params: { query: { limit: 5 } }, signal })).items,
 });
 
 export const nodeEvents = (nodeId: string) =>
   infiniteQueryOptions({
     queryKey: ["nodes", nodeId, "events"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/nodes/{node_id}/events", {
-          params: { path: { node_id: nodeId }, query: { limit: PAGE, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/nodes/{node_id}/events", {
+        params: { path: { node_id: nodeId }, query: { limit: PAGE, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
   });
 
 /** By a node's id or name, over the last hour. */
@@ -135,7 +121,7 @@ export const systemMetrics = (node: string) =>
   queryOptions({
     queryKey: ["system-metrics", node],
     queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/nodes/{node_id}/system-metrics", { params: { path: { node_id: node } }, signal })),
+      get("/api/v1/nodes/{node_id}/system-metrics", { params: { path: { node_id: node } }, signal }),
     refetchInterval: 15_000,
   });
 
@@ -143,9 +129,8 @@ export const queue = (project?: string) =>
   infiniteQueryOptions({
     queryKey: ["queue", project ?? null],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(client.GET("/api/v1/queue", { params: { query: { project, limit: 100, cursor: pageParam } }, signal })),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/queue", { params: { query: { project, limit: 100, cursor: pageParam } }, signal }),
+    ...byCursor,
     placeholderData: keepPreviousData,
   });
 
@@ -154,50 +139,42 @@ const HEAD = 5;
 /** What is next in the queue. */
 export const queueHead = queryOptions({
   queryKey: ["queue", null, "head"],
-  queryFn: async ({ signal }) =>
-    (await unwrap(client.GET("/api/v1/queue", { params: { query: { limit: HEAD } }, signal }))).items,
+  queryFn: async ({ signal }) => (await get("/api/v1/queue", { params: { query: { limit: HEAD } }, signal })).items,
 });
 
 export const projects = infiniteQueryOptions({
   queryKey: ["projects"],
   queryFn: ({ signal, pageParam }) =>
-    unwrap(client.GET("/api/v1/projects", { params: { query: { limit: 100, cursor: pageParam } }, signal })),
-  initialPageParam: undefined as string | undefined,
-  getNextPageParam: (page) => page.next ?? undefined,
+    get("/api/v1/projects", { params: { query: { limit: 100, cursor: pageParam } }, signal }),
+  ...byCursor,
 });
 
 export const project = (name: string) =>
   queryOptions({
     queryKey: ["projects", name],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/projects/{name}", { params: { path: { name } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/projects/{name}", { params: { path: { name } }, signal }),
   });
 
 export const projectMembers = (name: string) =>
   infiniteQueryOptions({
     queryKey: ["projects", name, "members"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/projects/{project}/members", {
-          params: { path: { project: name }, query: { limit: 100, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/projects/{project}/members", {
+        params: { path: { project: name }, query: { limit: 100, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
   });
 
 export const projectEvents = (name: string) =>
   infiniteQueryOptions({
     queryKey: ["projects", name, "events"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/projects/{name}/events", {
-          params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/projects/{name}/events", {
+        params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
   });
 
 const PROVIDER_MS = 5_000;
@@ -206,8 +183,7 @@ const PROVIDER_MS = 5_000;
 export const poolProvider = (name: string) =>
   queryOptions({
     queryKey: ["pools", name, "provider"],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/pools/{name}/provider", { params: { path: { name } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/pools/{name}/provider", { params: { path: { name } }, signal }),
     refetchInterval: PROVIDER_MS,
   });
 
@@ -215,21 +191,17 @@ export const poolPilots = (name: string) =>
   infiniteQueryOptions({
     queryKey: ["pools", name, "pilots"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/pools/{name}/pilots", {
-          params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/pools/{name}/pilots", {
+        params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
     refetchInterval: PROVIDER_MS,
   });
 
 export const pools = infiniteQueryOptions({
   queryKey: ["pools"],
   queryFn: ({ signal, pageParam }) =>
-    unwrap(client.GET("/api/v1/pools", { params: { query: { limit: 100, cursor: pageParam } }, signal })),
-  initialPageParam: undefined as string | undefined,
-  getNextPageParam: (page) => page.next ?? undefined,
+    get("/api/v1/pools", { params: { query: { limit: 100, cursor: pageParam } }, signal }),
+  ...byCursor,
 });

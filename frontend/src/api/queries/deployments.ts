@@ -1,7 +1,7 @@
 /** Deployments: what answers requests, with which version. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 
-import { client, type Schemas, unwrap } from "../client";
+import { byCursor, get, type Schemas } from "../client";
 import { PAGE } from "./pages";
 
 export type DeploymentItem = Schemas["DeploymentItem"];
@@ -16,9 +16,8 @@ export const deploymentList = () =>
   infiniteQueryOptions({
     queryKey: ["deployments"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(client.GET("/api/v1/deployments", { params: { query: { limit: PAGE, cursor: pageParam } }, signal })),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/deployments", { params: { query: { limit: PAGE, cursor: pageParam } }, signal }),
+    ...byCursor,
     placeholderData: keepPreviousData,
     refetchInterval: POLL_MS,
   });
@@ -26,6 +25,6 @@ export const deploymentList = () =>
 export const deployment = (name: string) =>
   queryOptions({
     queryKey: ["deployments", name],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/deployments/{name}", { params: { path: { name } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/deployments/{name}", { params: { path: { name } }, signal }),
     refetchInterval: POLL_MS,
   });

@@ -1,7 +1,7 @@
 /** Experiments, their trials as a list, and searches. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 
-import { client, type Schemas, unwrap } from "../client";
+import { byCursor, client, get, type Schemas, unwrap } from "../client";
 import { PAGE } from "./pages";
 
 export type Experiment = Schemas["ExperimentOut"];
@@ -42,23 +42,20 @@ export const experiments = (filter: ExperimentFilter, limit = PAGE, shape: Table
   infiniteQueryOptions({
     queryKey: ["experiments", filter, limit, shape],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/experiments", {
-          params: {
-            query: {
-              ...filterQuery(filter),
-              sort: shape.sort,
-              column: shape.column,
-              cursor: pageParam,
-              // Who scrolls on reads longer pages.
-              limit: pageParam === undefined ? limit : limit * 4,
-            },
+      get("/api/v1/experiments", {
+        params: {
+          query: {
+            ...filterQuery(filter),
+            sort: shape.sort,
+            column: shape.column,
+            cursor: pageParam,
+            // Who scrolls on reads longer pages.
+            limit: pageParam === undefined ? limit : limit * 4,
           },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+        },
+        signal,
+      }),
+    ...byCursor,
     placeholderData: keepPreviousData,
   });
 
@@ -68,7 +65,7 @@ export const experimentCount = (filter: ExperimentFilter, enabled: boolean) =>
     queryKey: ["experiments", "count", filter],
     queryFn: async ({ signal }) => {
       const query = filterQuery(filter);
-      return (await unwrap(client.GET("/api/v1/experiments:count", { params: { query }, signal }))).num_experiments;
+      return (await get("/api/v1/experiments:count", { params: { query }, signal })).num_experiments;
     },
     enabled,
     placeholderData: keepPreviousData,
@@ -80,7 +77,7 @@ export const experimentGroups = (filter: ExperimentFilter, by: string, column: s
     queryKey: ["experiments", "groups", filter, by, column],
     queryFn: ({ signal }) => {
       const query = { ...filterQuery(filter), by, column: column.length > 0 ? column : undefined };
-      return unwrap(client.GET("/api/v1/experiments:groups", { params: { query }, signal }));
+      return get("/api/v1/experiments:groups", { params: { query }, signal });
     },
     placeholderData: keepPreviousData,
   });
@@ -89,15 +86,14 @@ export const experimentGroups = (filter: ExperimentFilter, by: string, column: s
 export const experimentColumns = (project?: string) =>
   queryOptions({
     queryKey: ["experiment-columns", project ?? null],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/experiments:columns", { params: { query: { project } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/experiments:columns", { params: { query: { project } }, signal }),
     staleTime: 30_000,
   });
 
 /** The JSON schema of the experiment document. */
 export const documentSchema = queryOptions({
   queryKey: ["document-schema"],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/experiments:schema", { signal })),
+  queryFn: ({ signal }) => get("/api/v1/experiments:schema", { signal }),
   staleTime: Infinity,
 });
 
@@ -105,12 +101,10 @@ export const experiment = (id: number) =>
   queryOptions({
     queryKey: ["experiment", id],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/experiments/{experiment_id}", {
-          params: { path: { experiment_id: id } },
-          signal,
-        }),
-      ),
+      get("/api/v1/experiments/{experiment_id}", {
+        params: { path: { experiment_id: id } },
+        signal,
+      }),
   });
 
 /** Experiments that were forked from it. */
@@ -118,14 +112,11 @@ export const experimentChildren = (id: number) =>
   infiniteQueryOptions({
     queryKey: ["experiment", id, "children"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/experiments/{experiment_id}/children", {
-          params: { path: { experiment_id: id }, query: { limit: 20, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/experiments/{experiment_id}/children", {
+        params: { path: { experiment_id: id }, query: { limit: 20, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
   });
 
 /** Exactly the experiments an operation would touch, and how; asked anew each time. */
@@ -142,9 +133,7 @@ export const deletionPlan = (id: number) =>
   queryOptions({
     queryKey: ["experiment", id, "deletion"],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/experiments/{experiment_id}/deletion", { params: { path: { experiment_id: id } }, signal }),
-      ),
+      get("/api/v1/experiments/{experiment_id}/deletion", { params: { path: { experiment_id: id } }, signal }),
     gcTime: 0,
   });
 
@@ -175,17 +164,14 @@ export const experimentTrials = (id: number, filter: TrialFilter, limit = PAGE) 
   infiniteQueryOptions({
     queryKey: ["experiment", id, "trials", filter, limit],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/experiments/{experiment_id}/trials", {
-          params: {
-            path: { experiment_id: id },
-            query: { state: filter.state, sort: filter.sort, where: filter.where, cursor: pageParam, limit },
-          },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/experiments/{experiment_id}/trials", {
+        params: {
+          path: { experiment_id: id },
+          query: { state: filter.state, sort: filter.sort, where: filter.where, cursor: pageParam, limit },
+        },
+        signal,
+      }),
+    ...byCursor,
     placeholderData: keepPreviousData,
   });
 
@@ -195,12 +181,10 @@ export const firstWaiting = (id: number) =>
     queryKey: ["experiment", id, "waits"],
     queryFn: async ({ signal }) =>
       (
-        await unwrap(
-          client.GET("/api/v1/experiments/{experiment_id}/trials", {
-            params: { path: { experiment_id: id }, query: { state: ["QUEUED"], sort: "no", limit: 1 } },
-            signal,
-          }),
-        )
+        await get("/api/v1/experiments/{experiment_id}/trials", {
+          params: { path: { experiment_id: id }, query: { state: ["QUEUED"], sort: "no", limit: 1 } },
+          signal,
+        })
       ).items[0] ?? null,
   });
 
@@ -208,48 +192,39 @@ export const experimentEvents = (id: number) =>
   infiniteQueryOptions({
     queryKey: ["experiment", id, "events"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/experiments/{experiment_id}/events", {
-          params: { path: { experiment_id: id }, query: { limit: PAGE, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/experiments/{experiment_id}/events", {
+        params: { path: { experiment_id: id }, query: { limit: PAGE, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
   });
 
 export const searchResults = (id: number) =>
   queryOptions({
     queryKey: ["experiment", id, "search", "results"],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/experiments/{experiment_id}/search/results", {
-          params: { path: { experiment_id: id } },
-          signal,
-        }),
-      ),
+      get("/api/v1/experiments/{experiment_id}/search/results", {
+        params: { path: { experiment_id: id } },
+        signal,
+      }),
   });
 
 export const searchImportance = (id: number) =>
   queryOptions({
     queryKey: ["experiment", id, "search", "importance"],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/experiments/{experiment_id}/search/importance", {
-          params: { path: { experiment_id: id } },
-          signal,
-        }),
-      ),
+      get("/api/v1/experiments/{experiment_id}/search/importance", {
+        params: { path: { experiment_id: id } },
+        signal,
+      }),
   });
 
 export const experimentSearch = (id: number) =>
   queryOptions({
     queryKey: ["experiment", id, "search"],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/experiments/{experiment_id}/search", {
-          params: { path: { experiment_id: id } },
-          signal,
-        }),
-      ),
+      get("/api/v1/experiments/{experiment_id}/search", {
+        params: { path: { experiment_id: id } },
+        signal,
+      }),
   });

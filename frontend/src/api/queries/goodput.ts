@@ -1,7 +1,7 @@
 /** Where slot-seconds went: of the cluster, and of one trial. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 
-import { client, type Schemas, unwrap } from "../client";
+import { get, type Schemas } from "../client";
 
 export type Goodput = Schemas["GoodputOut"];
 export type TrialGoodput = Schemas["TrialGoodputOut"];
@@ -15,8 +15,7 @@ const TRIAL_MS = 15_000;
 export const goodput = (days: number, by: GoodputBy, only: GoodputFilter) =>
   queryOptions({
     queryKey: ["goodput", days, by, only],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/goodput", { params: { query: { days, by, ...only } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/goodput", { params: { query: { days, by, ...only } }, signal }),
     placeholderData: keepPreviousData,
     refetchInterval: COUNTED_MS,
   });
@@ -25,8 +24,7 @@ export const goodput = (days: number, by: GoodputBy, only: GoodputFilter) =>
 export const trialGoodput = (id: number, running: boolean) =>
   queryOptions({
     queryKey: ["trial-goodput", id, running],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/trials/{trial_id}/goodput", { params: { path: { trial_id: id } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/trials/{trial_id}/goodput", { params: { path: { trial_id: id } }, signal }),
     placeholderData: keepPreviousData,
     refetchInterval: running ? TRIAL_MS : false,
   });

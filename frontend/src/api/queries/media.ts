@@ -2,7 +2,7 @@
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 
 import { url } from "../../lib/address";
-import { ApiError, client, type Schemas, unwrap } from "../client";
+import { ApiError, client, get, type Schemas, unwrap } from "../client";
 
 export type MediaSeries = Schemas["MediaSeriesOut"];
 export type MediaItem = Schemas["MediaItemOut"];
@@ -17,7 +17,7 @@ export const mediaOverview = (trialId: number, running: boolean) =>
   queryOptions({
     queryKey: ["media", trialId],
     queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/trials/{trial_id}/media/series", { params: { path: { trial_id: trialId } }, signal })),
+      get("/api/v1/trials/{trial_id}/media/series", { params: { path: { trial_id: trialId } }, signal }),
     refetchInterval: running ? 5000 : false,
   });
 
@@ -26,22 +26,20 @@ export const mediaAt = (trialId: number, series: MediaSeries, step: number, rank
   queryOptions({
     queryKey: ["media-items", trialId, series.name, series.kind, step, rank ?? null, series.num_items],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/trials/{trial_id}/media", {
-          params: {
-            path: { trial_id: trialId },
-            query: {
-              name: [series.name],
-              kind: [series.kind],
-              from_step: step,
-              to_step: step,
-              rank,
-              limit: ITEMS_SHOWN,
-            },
+      get("/api/v1/trials/{trial_id}/media", {
+        params: {
+          path: { trial_id: trialId },
+          query: {
+            name: [series.name],
+            kind: [series.kind],
+            from_step: step,
+            to_step: step,
+            rank,
+            limit: ITEMS_SHOWN,
           },
-          signal,
-        }),
-      ),
+        },
+        signal,
+      }),
     placeholderData: keepPreviousData,
     staleTime: Infinity,
   });
@@ -75,13 +73,11 @@ export const mediaContent = (item: MediaItem) =>
         signal.throwIfAborted();
       }
       if (!isDrawn(item)) return { url: contentUrl(item), text: null };
-      const text = await unwrap(
-        client.GET("/api/v1/trials/{trial_id}/media/{media_id}/content", {
-          params: { path },
-          parseAs: "text",
-          signal,
-        }),
-      );
+      const text = await get("/api/v1/trials/{trial_id}/media/{media_id}/content", {
+        params: { path },
+        parseAs: "text",
+        signal,
+      });
       return { url: contentUrl(item), text: text as unknown as string };
     },
     retry: false,

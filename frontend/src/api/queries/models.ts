@@ -1,7 +1,7 @@
 /** Models, their versions and aliases. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 
-import { client, type Schemas, unwrap } from "../client";
+import { byCursor, get, type Schemas } from "../client";
 import { PAGE } from "./pages";
 
 export type ModelItem = Schemas["ModelItem"];
@@ -22,35 +22,29 @@ export const modelList = (text: string | undefined) =>
   infiniteQueryOptions({
     queryKey: ["models", text ?? ""],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/models", {
-          params: { query: { q: text === "" ? undefined : text, limit: PAGE, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/models", {
+        params: { query: { q: text === "" ? undefined : text, limit: PAGE, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
     placeholderData: keepPreviousData,
   });
 
 export const model = (name: string) =>
   queryOptions({
     queryKey: ["model", name],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/models/{name}", { params: { path: { name } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/models/{name}", { params: { path: { name } }, signal }),
   });
 
 export const modelVersions = (name: string) =>
   infiniteQueryOptions({
     queryKey: ["model", name, "versions"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/models/{name}/versions", {
-          params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/models/{name}/versions", {
+        params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
   });
 
 /** Asked again while it is being made, in case no hint comes. */
@@ -58,7 +52,7 @@ export const modelVersion = (name: string, number: number) =>
   queryOptions({
     queryKey: ["model", name, "version", number],
     queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/models/{name}/versions/{number}", { params: { path: { name, number } }, signal })),
+      get("/api/v1/models/{name}/versions/{number}", { params: { path: { name, number } }, signal }),
     refetchInterval: (query) => (query.state.data?.state === "making" ? POLL_MS : false),
   });
 
@@ -66,28 +60,22 @@ export const modelHistory = (name: string) =>
   infiniteQueryOptions({
     queryKey: ["model", name, "history"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/models/{name}/history", {
-          params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/models/{name}/history", {
+        params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
   });
 
 export const modelPromotions = (name: string) =>
   infiniteQueryOptions({
     queryKey: ["model", name, "promotions"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/models/{name}/promotions", {
-          params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/models/{name}/promotions", {
+        params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
   });
 
 /** The jobs that export a version, newest first. */
@@ -95,14 +83,11 @@ export const modelExports = (name: string, number: number) =>
   infiniteQueryOptions({
     queryKey: ["model", name, "version", number, "exports"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/models/{name}/versions/{number}/exports", {
-          params: { path: { name, number }, query: { limit: PAGE, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/models/{name}/versions/{number}/exports", {
+        params: { path: { name, number }, query: { limit: PAGE, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
   });
 
 /** The versions that an experiment produced. */
@@ -110,12 +95,10 @@ export const experimentVersions = (id: number) =>
   queryOptions({
     queryKey: ["experiment", id, "model-versions"],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/experiments/{experiment_id}/model-versions", {
-          params: { path: { experiment_id: id }, query: { limit: PAGE } },
-          signal,
-        }),
-      ),
+      get("/api/v1/experiments/{experiment_id}/model-versions", {
+        params: { path: { experiment_id: id }, query: { limit: PAGE } },
+        signal,
+      }),
   });
 
 /** The versions that an experiment reads. */
@@ -123,24 +106,20 @@ export const experimentUses = (id: number) =>
   queryOptions({
     queryKey: ["experiment", id, "model-uses"],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/experiments/{experiment_id}/model-uses", {
-          params: { path: { experiment_id: id }, query: { limit: PAGE } },
-          signal,
-        }),
-      ),
+      get("/api/v1/experiments/{experiment_id}/model-uses", {
+        params: { path: { experiment_id: id }, query: { limit: PAGE } },
+        signal,
+      }),
   });
 
 export const modelLineage = (name: string, number: number) =>
   queryOptions({
     queryKey: ["model", name, "lineage", number],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/models/{name}/versions/{number}/lineage", { params: { path: { name, number } }, signal }),
-      ),
+      get("/api/v1/models/{name}/versions/{number}/lineage", { params: { path: { name, number } }, signal }),
   });
 
 export const leaderboards = queryOptions({
   queryKey: ["models", "leaderboards"],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/models:leaderboards", { signal })),
+  queryFn: ({ signal }) => get("/api/v1/models:leaderboards", { signal }),
 });

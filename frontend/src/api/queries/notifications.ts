@@ -1,7 +1,7 @@
 /** Notifications: the inbox, rules, targets and what was sent to them. */
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 
-import { client, type Schemas, unwrap } from "../client";
+import { byCursor, get, type Schemas } from "../client";
 
 export type Rule = Schemas["NotificationRuleOut"];
 export type Target = Schemas["NotificationTargetOut"];
@@ -14,23 +14,20 @@ const REFRESH_MS = 5_000;
 
 export const inboxCount = queryOptions({
   queryKey: ["inbox", "count"],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/notifications/inbox/count", { signal })),
+  queryFn: ({ signal }) => get("/api/v1/notifications/inbox/count", { signal }),
   staleTime: 60_000,
 });
 
 export const inbox = infiniteQueryOptions({
   queryKey: ["inbox", "entries"],
   queryFn: ({ signal, pageParam }) =>
-    unwrap(
-      client.GET("/api/v1/notifications/inbox", { params: { query: { limit: PAGE, cursor: pageParam } }, signal }),
-    ),
-  initialPageParam: undefined as string | undefined,
-  getNextPageParam: (page) => page.next ?? undefined,
+    get("/api/v1/notifications/inbox", { params: { query: { limit: PAGE, cursor: pageParam } }, signal }),
+  ...byCursor,
 });
 
 export const notificationOptions = queryOptions({
   queryKey: ["notification-options"],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/notifications/options", { signal })),
+  queryFn: ({ signal }) => get("/api/v1/notifications/options", { signal }),
   staleTime: 5 * 60_000,
 });
 
@@ -38,8 +35,7 @@ export const notificationOptions = queryOptions({
 export const notificationRules = (project?: string) =>
   queryOptions({
     queryKey: ["notification-rules", project ?? ""],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/notifications/rules", { params: { query: { project, limit: 200 } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/notifications/rules", { params: { query: { project, limit: 200 } }, signal }),
   });
 
 /** Targets of the user, or of a project: at most 50. Nothing returns their addresses. */
@@ -47,7 +43,7 @@ export const notificationTargets = (project?: string) =>
   queryOptions({
     queryKey: ["notification-targets", project ?? ""],
     queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/notifications/targets", { params: { query: { project, limit: 200 } }, signal })),
+      get("/api/v1/notifications/targets", { params: { query: { project, limit: 200 } }, signal }),
     // What is sent changes it, and nothing says when.
     refetchInterval: REFRESH_MS,
   });
@@ -56,13 +52,10 @@ export const deliveries = (target: number) =>
   infiniteQueryOptions({
     queryKey: ["notification-deliveries", target],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/notifications/targets/{target_id}/deliveries", {
-          params: { path: { target_id: target }, query: { limit: PAGE, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/notifications/targets/{target_id}/deliveries", {
+        params: { path: { target_id: target }, query: { limit: PAGE, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
     refetchInterval: 2_000,
   });

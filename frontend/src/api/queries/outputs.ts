@@ -2,7 +2,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 
 import { url } from "../../lib/address";
-import { ApiError, client, type Schemas, unwrap } from "../client";
+import { ApiError, byCursor, client, get, type Schemas, unwrap } from "../client";
 import { PAGE } from "./pages";
 
 export type OutputFile = Schemas["OutputFileOut"];
@@ -21,31 +21,28 @@ export const outputsSummary = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "outputs", "summary"],
     queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/trials/{trial_id}/outputs/summary", { params: { path: { trial_id: id } }, signal })),
+      get("/api/v1/trials/{trial_id}/outputs/summary", { params: { path: { trial_id: id } }, signal }),
   });
 
 export const outputFiles = (id: number, wanted: OutputsWanted) =>
   infiniteQueryOptions({
     queryKey: ["trial", id, "outputs", "files", wanted],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/trials/{trial_id}/outputs", {
-          params: {
-            path: { trial_id: id },
-            query: {
-              glob: globOf(wanted.text),
-              state: wanted.onlyLeftOut ? ["left_out"] : undefined,
-              sort: wanted.sort,
-              order: wanted.order,
-              limit: PAGE,
-              cursor: pageParam,
-            },
+      get("/api/v1/trials/{trial_id}/outputs", {
+        params: {
+          path: { trial_id: id },
+          query: {
+            glob: globOf(wanted.text),
+            state: wanted.onlyLeftOut ? ["left_out"] : undefined,
+            sort: wanted.sort,
+            order: wanted.order,
+            limit: PAGE,
+            cursor: pageParam,
           },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+        },
+        signal,
+      }),
+    ...byCursor,
     placeholderData: keepPreviousData,
   });
 
@@ -68,7 +65,7 @@ export async function whenDone(
     onWait(found.waits_for);
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     signal.throwIfAborted();
-    found = await unwrap(client.GET("/api/v1/exports/{export_id}", { params: { path: { export_id: found.id } } }));
+    found = await get("/api/v1/exports/{export_id}", { params: { path: { export_id: found.id } } });
   }
   if (found.state === "failed") throw new ApiError(409, "exports.failed", found.message);
   return found;

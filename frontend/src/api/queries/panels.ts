@@ -1,7 +1,7 @@
 /** Panels that people add to the charts of an experiment or a project. */
 import { queryOptions } from "@tanstack/react-query";
 
-import { client, type Schemas, unwrap } from "../client";
+import { get, type Schemas } from "../client";
 
 export type Panel = Schemas["PanelOut"];
 export type PanelKind = Panel["kind"];
@@ -10,7 +10,6 @@ export type PanelKind = Panel["kind"];
 export const panels = (of: { experiment?: number; project?: string }) =>
   queryOptions({
     queryKey: ["panels", of],
-    queryFn: async ({ signal }) =>
-      (await unwrap(client.GET("/api/v1/panels", { params: { query: of }, signal }))).items,
+    queryFn: async ({ signal }) => (await get("/api/v1/panels", { params: { query: of }, signal })).items,
     staleTime: 60_000,
   });

@@ -1,7 +1,7 @@
 /** One trial. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 
-import { client, type Schemas, unwrap } from "../client";
+import { byCursor, get, type Schemas } from "../client";
 import { PAGE, allPages } from "./pages";
 
 export type Trial = Schemas["TrialOut"];
@@ -25,9 +25,7 @@ const aTrial = (id: number, summary: "all" | "headline") =>
   queryOptions({
     queryKey: summary === "all" ? ["trial", id, "whole"] : ["trial", id],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/trials/{trial_id}", { params: { path: { trial_id: id }, query: { summary } }, signal }),
-      ),
+      get("/api/v1/trials/{trial_id}", { params: { path: { trial_id: id }, query: { summary } }, signal }),
   });
 
 export const trial = (id: number) => aTrial(id, "headline");
@@ -38,12 +36,10 @@ export const trialWorkers = (id: number, attempt?: number) =>
     queryKey: ["trial", id, "workers", attempt ?? null],
     queryFn: ({ signal }) =>
       allPages("ranks", (cursor) =>
-        unwrap(
-          client.GET("/api/v1/trials/{trial_id}/workers", {
-            params: { path: { trial_id: id }, query: { attempt, cursor, limit: 200 } },
-            signal,
-          }),
-        ),
+        get("/api/v1/trials/{trial_id}/workers", {
+          params: { path: { trial_id: id }, query: { attempt, cursor, limit: 200 } },
+          signal,
+        }),
       ),
     placeholderData: keepPreviousData,
   });
@@ -55,12 +51,10 @@ export const trialPerformance = (id: number, running: boolean, attempt?: number)
     // Asked for once more at the end: what was measured last counts, too.
     queryKey: ["trial-performance", id, attempt ?? null, running],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/trials/{trial_id}/performance", {
-          params: { path: { trial_id: id }, query: { attempt } },
-          signal,
-        }),
-      ),
+      get("/api/v1/trials/{trial_id}/performance", {
+        params: { path: { trial_id: id }, query: { attempt } },
+        signal,
+      }),
     refetchInterval: running ? 5000 : false,
     placeholderData: keepPreviousData,
   });
@@ -72,12 +66,10 @@ export const trialDiagnoses = (id: number) =>
     queryFn: async ({ signal }) =>
       (
         await allPages("diagnoses", (cursor) =>
-          unwrap(
-            client.GET("/api/v1/trials/{trial_id}/diagnoses", {
-              params: { path: { trial_id: id }, query: { cursor, limit: 50 } },
-              signal,
-            }),
-          ),
+          get("/api/v1/trials/{trial_id}/diagnoses", {
+            params: { path: { trial_id: id }, query: { cursor, limit: 50 } },
+            signal,
+          }),
         )
       ).items,
     refetchInterval: (query) => {
@@ -95,16 +87,14 @@ export const trialDiagnoses = (id: number) =>
 export const trialProgress = (id: number, running: boolean) =>
   queryOptions({
     queryKey: ["trial-progress", id],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/trials/{trial_id}/progress", { params: { path: { trial_id: id } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/trials/{trial_id}/progress", { params: { path: { trial_id: id } }, signal }),
     refetchInterval: running ? 5000 : false,
   });
 
 export const trialStacks = (id: number, running: boolean) =>
   queryOptions({
     queryKey: ["trial", id, "stacks"],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/trials/{trial_id}/stacks", { params: { path: { trial_id: id } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/trials/{trial_id}/stacks", { params: { path: { trial_id: id } }, signal }),
     refetchInterval: (query) => {
       const data = query.state.data;
       return running && data && data.no > 0 && data.ranks.length < data.num_expected ? 1000 : false;
@@ -116,7 +106,7 @@ export const trialReproduction = (id: number, attemptNo: number, running: boolea
   queryOptions({
     queryKey: ["trial-reproduction", id, attemptNo],
     queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/trials/{trial_id}/reproduction", { params: { path: { trial_id: id } }, signal })),
+      get("/api/v1/trials/{trial_id}/reproduction", { params: { path: { trial_id: id } }, signal }),
     // Until the first node was ready nothing is known of what it runs with.
     refetchInterval: (query) => (running && query.state.data?.environment === null ? 5000 : false),
     placeholderData: keepPreviousData,
@@ -127,12 +117,10 @@ export const trialSystemMetrics = (id: number, nodes: readonly string[], running
   queryOptions({
     queryKey: ["trial-system-metrics", id, nodes],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/trials/{trial_id}/system-metrics", {
-          params: { path: { trial_id: id }, query: { node: nodes.length > 0 ? [...nodes] : undefined } },
-          signal,
-        }),
-      ),
+      get("/api/v1/trials/{trial_id}/system-metrics", {
+        params: { path: { trial_id: id }, query: { node: nodes.length > 0 ? [...nodes] : undefined } },
+        signal,
+      }),
     refetchInterval: running ? 15_000 : false,
     placeholderData: keepPreviousData,
   });
@@ -140,8 +128,7 @@ export const trialSystemMetrics = (id: number, nodes: readonly string[], running
 export const trialPlan = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "plan"],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/trials/{trial_id}/plan", { params: { path: { trial_id: id } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/trials/{trial_id}/plan", { params: { path: { trial_id: id } }, signal }),
     staleTime: 60_000,
     refetchInterval: (query) => (query.state.data?.is_pending ? 1000 : false), // a node is listing the layers
   });
@@ -150,12 +137,10 @@ export const traceFigures = (id: number, no: number) =>
   queryOptions({
     queryKey: ["trace-figures", id, no], // not under "trial": computing it again at every event would cost seconds
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/trials/{trial_id}/profiles/{no}/summary", {
-          params: { path: { trial_id: id, no } },
-          signal,
-        }),
-      ),
+      get("/api/v1/trials/{trial_id}/profiles/{no}/summary", {
+        params: { path: { trial_id: id, no } },
+        signal,
+      }),
     retry: false,
     staleTime: 60_000,
   });
@@ -163,8 +148,7 @@ export const traceFigures = (id: number, no: number) =>
 export const trialProfiles = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "profiles"],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/trials/{trial_id}/profiles", { params: { path: { trial_id: id } }, signal })),
+    queryFn: ({ signal }) => get("/api/v1/trials/{trial_id}/profiles", { params: { path: { trial_id: id } }, signal }),
     refetchInterval: (query) => (query.state.data?.items.some((w) => !w.is_complete) ? 1000 : false),
   });
 
@@ -173,12 +157,10 @@ export const trialGroups = (id: number, attempt?: number) =>
     queryKey: ["trial", id, "groups", attempt ?? null],
     queryFn: ({ signal }) =>
       allPages("processGroups", (cursor) =>
-        unwrap(
-          client.GET("/api/v1/trials/{trial_id}/groups", {
-            params: { path: { trial_id: id }, query: { attempt, cursor, limit: 200 } },
-            signal,
-          }),
-        ),
+        get("/api/v1/trials/{trial_id}/groups", {
+          params: { path: { trial_id: id }, query: { attempt, cursor, limit: 200 } },
+          signal,
+        }),
       ),
   });
 
@@ -186,33 +168,28 @@ export const trackedRuns = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "trackedRuns"],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/trials/{trial_id}/tracked-runs", {
-          params: { path: { trial_id: id }, query: { limit: 200 } },
-          signal,
-        }),
-      ),
+      get("/api/v1/trials/{trial_id}/tracked-runs", {
+        params: { path: { trial_id: id }, query: { limit: 200 } },
+        signal,
+      }),
   });
 
 export const trialEvaluations = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "evaluations"],
     queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/trials/{trial_id}/evaluations", { params: { path: { trial_id: id } }, signal })),
+      get("/api/v1/trials/{trial_id}/evaluations", { params: { path: { trial_id: id } }, signal }),
   });
 
 export const trialEvents = (id: number) =>
   infiniteQueryOptions({
     queryKey: ["trial", id, "events"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(
-        client.GET("/api/v1/trials/{trial_id}/events", {
-          params: { path: { trial_id: id }, query: { limit: PAGE, cursor: pageParam } },
-          signal,
-        }),
-      ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
+      get("/api/v1/trials/{trial_id}/events", {
+        params: { path: { trial_id: id }, query: { limit: PAGE, cursor: pageParam } },
+        signal,
+      }),
+    ...byCursor,
   });
 
 /** Steps at which the trial's guards have acted. */
@@ -220,12 +197,10 @@ export const trialGuardSteps = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "events", "guards"],
     queryFn: async ({ signal }) => {
-      const page = await unwrap(
-        client.GET("/api/v1/trials/{trial_id}/events", {
-          params: { path: { trial_id: id }, query: { type: "guard.fired", limit: 200 } },
-          signal,
-        }),
-      );
+      const page = await get("/api/v1/trials/{trial_id}/events", {
+        params: { path: { trial_id: id }, query: { type: "guard.fired", limit: 200 } },
+        signal,
+      });
       return [...new Set(page.items.map((item) => Number(item.data["step"])))].toSorted((a, b) => a - b);
     },
   });
@@ -235,12 +210,10 @@ export const trialMetrics = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "metrics"],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/trials/{trial_id}/metrics", {
-          params: { path: { trial_id: id }, query: { items: "non_finite" } },
-          signal,
-        }),
-      ),
+      get("/api/v1/trials/{trial_id}/metrics", {
+        params: { path: { trial_id: id }, query: { items: "non_finite" } },
+        signal,
+      }),
   });
 
 const ERRORS_MS = 15_000;
@@ -250,9 +223,10 @@ export const trialLogErrors = (id: number, isOver: boolean) =>
   queryOptions({
     queryKey: ["trial-log-errors", id, isOver],
     queryFn: async ({ signal }) => {
-      const found = await unwrap(
-        client.GET("/api/v1/trials/{trial_id}/logs/histogram", { params: { path: { trial_id: id } }, signal }),
-      );
+      const found = await get("/api/v1/trials/{trial_id}/logs/histogram", {
+        params: { path: { trial_id: id } },
+        signal,
+      });
       const sum = (counts: readonly number[] = []): number => counts.reduce((all, one) => all + one, 0);
       return sum(found.levels["error"]) + sum(found.levels["critical"]);
     },
