@@ -1,4 +1,4 @@
-"""Work of the event loop in threads."""
+"""Work beside requests: in tasks of the event loop, and in threads."""
 
 from __future__ import annotations
 
@@ -24,3 +24,20 @@ async def run_to_its_end(function: Callable[P, T], /, *args: P.args, **kwargs: P
     except asyncio.CancelledError:
         await asyncio.wait([running])
         raise
+
+
+class Background:
+    """A task that runs in the event loop from `start` to `stop`."""
+
+    _task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        raise NotImplementedError

@@ -18,7 +18,7 @@ from muster_server.db.engine import Database
 from muster_server.db.failures import is_unavailable
 from muster_server.services.nodes import assignments
 from muster_server.services.nodes.sessions import Fence
-from muster_server.threads import run_to_its_end
+from muster_server.threads import Background, run_to_its_end
 
 from .hub import Hub, Listener
 
@@ -37,22 +37,13 @@ class _Waiting:
     listener: Listener
 
 
-class PollWatch:
+class PollWatch(Background):
     """Watches the database for long polls. Lives in the event loop of the API process."""
 
     def __init__(self, database: Database, hub: Hub) -> None:
         self._database = database
         self._hub = hub
         self._waiting: set[_Waiting] = set()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._watch())
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
 
     @contextlib.contextmanager
     def listen(self, fence: Fence, index: int) -> Iterator[Listener]:
@@ -68,7 +59,7 @@ class PollWatch:
             finally:
                 self._waiting.discard(waiting)
 
-    async def _watch(self) -> None:
+    async def _run(self) -> None:
         since_s = 0.0
         while True:
             await asyncio.sleep(UNHEARD_S)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 import structlog
 
 from muster_server import clock
 from muster_server.db.batching import Batcher
 from muster_server.services.core import liveness
+from muster_server.threads import Background
 
 log = structlog.get_logger(__name__)
 
 
-class Stamps:
+class Stamps(Background):
     """Goes the way of every heartbeat: through the event loop, the queue of writes and a commit. So a
     process that stands still, an overload and a database that is away all leave the row as it is."""
 
@@ -23,17 +23,10 @@ class Stamps:
         self._name = name
         self._every_s = every_s
         self._started_at = clock.now()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
         """Remove the row. If the database is away, it stays."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await super().stop()
         try:
             await self._writes.run(
                 lambda session: liveness.server_stops(

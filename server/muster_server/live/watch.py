@@ -17,7 +17,7 @@ from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.security.principal import Principal
 from muster_server.services.core.accounts import identity
-from muster_server.threads import run_to_its_end
+from muster_server.threads import Background, run_to_its_end
 
 log = structlog.get_logger(__name__)
 
@@ -25,21 +25,12 @@ LOOK_EVERY_S = 1.0
 """Seconds between two looks while anybody listens. A channel ends within this and one look."""
 
 
-class ListenerWatch:
+class ListenerWatch(Background):
     """Watches the permissions of listeners. Lives in the event loop of the API process."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._ended: dict[asyncio.Event, Principal] = {}
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._watch())
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
 
     @contextlib.contextmanager
     def watch(self, principal: Principal) -> Iterator[asyncio.Event]:
@@ -51,7 +42,7 @@ class ListenerWatch:
         finally:
             del self._ended[ended]
 
-    async def _watch(self) -> None:
+    async def _run(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             asked = dict(self._ended)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 import structlog
 
@@ -14,7 +13,7 @@ from muster_server.errors import Conflict
 from muster_server.security.encryption import KeyRing, key_ring_or_none
 from muster_server.security.openid import NotBelieved, OpenidProvider, ProviderAway, TakenBack
 from muster_server.settings import Settings
-from muster_server.threads import run_to_its_end
+from muster_server.threads import Background, run_to_its_end
 
 from . import openid
 
@@ -24,23 +23,13 @@ ROUND_S = 10.0
 """Time between two looks for sessions that are due, which with `openid.CHECK_EVERY` stays below a minute."""
 
 
-class OpenidChecks:
+class OpenidChecks(Background):
     """Ends sessions that the provider does not vouch for any more, and follows roles and groups."""
 
     def __init__(self, database: Database, provider: OpenidProvider, settings: Settings) -> None:
         self._database = database
         self._provider = provider
         self._settings = settings
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
 
     async def _run(self) -> None:
         while True:
