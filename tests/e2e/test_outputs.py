@@ -46,7 +46,7 @@ def test_files_are_listed_shown_and_downloaded(
     expect(page.get_by_text("1 file was not kept")).to_be_visible()
     retention = page.get_by_test_id("outputs-retention")
     expect(retention).to_contain_text("deletes outputs 30 d after their last change.")
-    expect(retention).to_contain_text("These reach that age: in 29 d")
+    expect(retention).to_contain_text("Deletion by age: in 29 d")
     page.get_by_test_id("outputs-left-out").click()
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("big.bin")

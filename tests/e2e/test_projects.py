@@ -88,7 +88,7 @@ def test_the_price_of_a_pool_says_for_what_it_holds(
             assert (pool["price_per_slot_hour"], pool["min_isolation"]) == (1.75, "sandbox")
             assert (pool["requires_containers"], pool["spares"]) == (True, 1)
             assert pool["allowed_images"] == ["ghcr.io/acme", "docker.io/library"]
-            expect(page.get_by_test_id("pools")).to_contain_text("images from 2 places")
+            expect(page.get_by_test_id("pools")).to_contain_text("images from 2 sources")
         finally:
             # The other tests of this stack start trials on its nodes.
             client.call("PUT", "/pools/default", body=OPEN)

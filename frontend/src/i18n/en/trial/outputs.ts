@@ -32,7 +32,7 @@ export const outputs = {
     keepBest_one: "Outputs of the best trial are kept.",
     keepBest_other: "Outputs of the {{count}} best trials are kept.",
     held: "Kept for now:",
-    expires: "Reach that age:",
+    expires: "Deletion by age:",
     notCollected: "{{node}}: its last files have not been collected yet. They stay on the node until they are.",
     unreachable: "{{node}}: no node is online that can read the storage with its files.",
     leftOut_one: "{{count}} file was not kept, {{size}}",
