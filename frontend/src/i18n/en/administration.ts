@@ -157,6 +157,7 @@ export const administration = {
       },
       reservation: {
         cancel: "Canceled a reservation",
+        change: "Changed a reservation",
         create: "Reserved nodes",
       },
       scaling: {

@@ -158,6 +158,7 @@ export const administration: Same<typeof english> = {
         link_deleted: "删除报告链接",
       },
       reservation: {
+        change: "修改预留",
         cancel: "取消预留",
         create: "预留节点",
       },

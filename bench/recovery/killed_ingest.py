@@ -1,6 +1,6 @@
 """Whether a value that was acknowledged is ever lost or doubled when the API server is killed.
 
-    python bench/killed_ingest.py [--kills N] [--values V] [--database sqlite|postgres]
+    python bench/recovery/killed_ingest.py [--kills N] [--values V] [--database sqlite|postgres]
 
 A real `muster up`. Values come by each path at once: a job on an agent logs 20 names a step; from
 outside, four connections log single values and one logs batches of 1,000 over MLflow's API, and a
