@@ -70,6 +70,30 @@ def test_the_same_document_gives_the_same_losses_in_containers(
     assert curves[0]["value"] == curves[1]["value"]
 
 
+def test_a_role_runs_in_an_image_of_its_own(contained: Stack, tmp_path: Path) -> None:
+    (tmp_path / "where.py").write_text("import os; print('in', os.environ.get('MUSTER_CONTAINER'))")
+    environment = containers.section()
+    image = environment.pop("image")
+    document = {
+        "name": "images",
+        "environment": environment,
+        "roles": {
+            "plain": {"entrypoint": "where.py"},
+            "own": {"entrypoint": "where.py", "on_end": "finish", "environment": {"image": image}},
+        },
+    }
+    (tmp_path / "images.yaml").write_text(yaml.safe_dump(document))
+    with contained.client() as client:
+        submitted = contained.cli("submit", str(tmp_path / "images.yaml"))
+        assert submitted.returncode == 0, submitted.stderr
+        number = int(submitted.stdout)
+        assert client.wait(number, timeout_s=180)["state"] == "COMPLETED"
+        (trial,) = client.trials(number)
+        lines = {line["member"]: line["text"] for line in client.log_lines(trial["id"])}
+    assert lines["plain/0"] == "in None"
+    assert lines["own/0"].startswith("in muster-")
+
+
 def test_a_gang_of_two_agents_runs_in_containers_and_can_be_repeated(
     contained: Stack, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from muster.document.roles import members_of
 from muster_server.domain.messages import english
+from muster_server.domain.scheduling.resources import request_for
 from muster_server.services.documents.resolving import resolve
 
 GANG = """
@@ -63,12 +64,32 @@ def test_what_does_not_go_together_with_roles_is_named(added, path):
         ("{entrypoint: a.py, count: 0}", "roles.a.count"),
         ("{entrypoint: a.py, on_failure: ignore}", "roles.a.on_failure"),
         ("{entrypoint: a.py, max_restarts: 5}", "roles.a.max_restarts"),
+        ("{entrypoint: a.py, environment: {image: A!}}", "roles.a.environment.image"),
+        ("{entrypoint: a.py, on_failure: restart, environment: {image: docker.io/a/b}}",
+         "roles.a.on_failure"),
         ("{entrypoint: a.py, environment: {variables: {RANK: '1'}}}",
          "roles.a.environment.variables.RANK"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_role_is_named(role, path):
     assert path in problems(f"name: x\nroles: {{a: {role}}}\n")
+
+
+def test_each_role_may_have_an_image_and_what_is_said_of_containers_holds_for_it():
+    document = """
+name: x
+environment: {mounts: [/datasets]}
+roles:
+  plain: {entrypoint: a.py, on_failure: restart}
+  own: {entrypoint: a.py, on_end: wait, environment: {image: docker.io/a/own}}
+"""
+    config = resolve(document).config
+    assert config is not None
+    assert request_for(config).images == ("", "docker.io/a/own")
+    everywhere = document.replace("{mounts", "{image: docker.io/a/all, mounts")
+    with_default = resolve(everywhere.replace("on_failure: restart", "count: 2")).config
+    assert with_default is not None
+    assert request_for(with_default).images == ("docker.io/a/all", "docker.io/a/own")
 
 
 def test_all_roles_together_have_a_greatest_number_of_members():

@@ -49,7 +49,7 @@ CASES = {
         "on a node that meets the other conditions.",
     ),
     "no container engine": (
-        TWO_NODES, [make_queued(1, 1, image="a/b")], {},
+        TWO_NODES, [make_queued(1, 1, images=("a/b",))], {},
         "pending.no_container", "help.container", True,
         "or leave out `environment.image`.",
     ),
@@ -61,13 +61,13 @@ CASES = {
     ),
     "containers of the pool, and no engine": (
         [make_node("a", 2, pool_images=PoolImages(is_required=True))],
-        [make_queued(1, 1, image="a/b")], {},
+        [make_queued(1, 1, images=("a/b",))], {},
         "pending.no_container", "help.container", True,
         "or leave out `environment.image`.",
     ),
     "images of the pool": (
         [make_node("a", 2, container_runtime="podman", pool_images=PoolImages(allowed=("ghcr.io",)))],
-        [make_queued(1, 1, image="a/b")], {},
+        [make_queued(1, 1, images=("a/b",))], {},
         "pending.pool_images", "help.pool_images", True,
         "or have an administrator allow it (`muster pool containers`).",
     ),

@@ -120,10 +120,10 @@ def test_the_level_is_taken_from_the_document() -> None:
 
 def test_a_trial_with_an_image_starts_only_where_a_container_engine_works() -> None:
     nodes = [*NODES, make_node("engine", 1, container_runtime="podman")]
-    (found,) = run(nodes, [make_queued(1, 1, image="a/b")])
+    (found,) = run(nodes, [make_queued(1, 1, images=("a/b",))])
     assert isinstance(found, Placement)
     assert [share.node_id for share in found.shares] == ["id-engine"]
-    (waits,) = run(nodes, [make_queued(1, 2, image="a/b")])
+    (waits,) = run(nodes, [make_queued(1, 2, images=("a/b",))])
     assert isinstance(waits, Wait)
     assert "on nodes with a container engine" in waits.reason.english
     image = EnvironmentSection(image="ghcr.io/o/n:1")
@@ -150,8 +150,11 @@ def test_a_pool_runs_only_jobs_with_images_that_it_takes(
     rules: PoolImages, image: str, starts: bool
 ) -> None:
     nodes = [make_node("engine", 2, container_runtime="podman", pool_images=rules)]
-    (found,) = run(nodes, [make_queued(1, 1, image=image)])
+    (found,) = run(nodes, [make_queued(1, 1, images=(image,))])
     assert isinstance(found, Placement if starts else Wait)
     slots = {node.id: len(node.slots) for node in nodes}
-    assert num_fitting(Request(slots=1, image=image), nodes, slots, at_most=9) == 2 * starts
-    assert could_hold(Request(slots=2, image=image), nodes) == starts
+    assert num_fitting(Request(slots=1, images=(image,)), nodes, slots, at_most=9) == 2 * starts
+    assert could_hold(Request(slots=2, images=(image,)), nodes) == starts
+    # Roles have an image each: all of them must be allowed.
+    both = Request(slots=2, images=(image, "quay.io/x/y:1"))
+    assert could_hold(both, nodes) == (starts and not rules.allowed)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from .common import MAX_SLOTS, Bounds, Text
+from .running import IMAGE_NAME
 
 ROLES_MAX = 16
 """Roles of a document."""
@@ -35,6 +36,9 @@ class RoleEnvironmentSection:
         Annotated[str, Bounds(max_length=128)], Annotated[str, Bounds(max_length=32_768)]
     ] = field(default_factory=dict)
     """Environment variables, which win over those of `environment.variables`."""
+    image: Annotated[str, Bounds(pattern=IMAGE_NAME, max_length=512)] | None = None
+    """Container image of this role's members, in place of `environment.image`. The other fields of
+    `environment` about containers, such as `mounts`, hold for it, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +53,7 @@ class RoleSection:
     resources: RoleResourcesSection = field(default_factory=RoleResourcesSection)
     """What each member needs."""
     environment: RoleEnvironmentSection = field(default_factory=RoleEnvironmentSection)
-    """Variables of its own."""
+    """Variables and the image of its own."""
     on_end: OnEnd | None = None
     """What follows when all members have exited with 0. `finish`: the others are asked to stop, and the
     trial is COMPLETED. `wait`: the others go on. Default: `finish` for the first role, `wait` for the
@@ -93,6 +97,11 @@ def members_of(roles: Mapping[str, RoleSection]) -> Iterator[RoleMember]:
     for name in sorted(roles, key=lambda name: (roles[name].on_end != "finish", name)):
         for index in range(roles[name].count):
             yield RoleMember(role=name, index=index, slots=roles[name].resources.slots)
+
+
+def images_of(roles: Mapping[str, RoleSection], image: str | None) -> dict[str, str]:
+    """Return the container image of each role, "" for none. image: that of the whole document."""
+    return {name: role.environment.image or image or "" for name, role in roles.items()}
 
 
 def num_slots(roles: Mapping[str, RoleSection]) -> int:

@@ -142,7 +142,7 @@ class Explainer:
 
     def _lacks_container(self, request: Request) -> bool:
         """Return whether nodes would be allowed if the document named no image."""
-        plain = replace(request, image="")
+        plain = replace(request, images=("",))
         return request.is_contained and any(
             may_use(plain, replace(node, pool_images=PoolImages())) for node in self._nodes.nodes
         )
@@ -162,15 +162,14 @@ class Explainer:
         """Return why the pool does not take the image of a request, or takes none without one, and
         what helps; None if the image is not the reason."""
         rules = self._nodes[0].pool_images
-        if rules.allow(request.image):
+        image = rules.refused(request.images)
+        if image is None:
             return None
-        if not request.is_contained:
+        if not image:
             return Message("pending.pool_containers"), Message(
                 "help.pool_containers", pool=request.pool
             )
-        reason = Message(
-            "pending.pool_images", image=request.image, allowed=shortened(rules.allowed)
-        )
+        reason = Message("pending.pool_images", image=image, allowed=shortened(rules.allowed))
         return reason, Message("help.pool_images", pool=request.pool)
 
     def _lacks_isolation(self, request: Request) -> bool:

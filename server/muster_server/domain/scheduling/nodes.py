@@ -293,7 +293,7 @@ class GroupNodes:
         engine and the time that they have left decide. at_any_time: whether to leave out the last of
         these, whether they leave, are reserved or a maintenance window begins."""
         names = (request.allow_nodes, request.deny_nodes, request.avoid_nodes)
-        how = (request.isolation, request.image if self._checks_images else request.is_contained)
+        how = (request.isolation, request.images if self._checks_images else request.is_contained)
         knows_time = self._now is not None and not at_any_time
         is_timed = self._has_ends and knows_time
         # A trial without a time limit goes on, or is asked for its slots, when a window begins.
@@ -420,7 +420,7 @@ def may_use(request: Request, node: Node | NodeView) -> bool:
         return False
     if request.is_contained and not node.container_runtime:
         return False
-    if not node.pool_images.allow(request.image):
+    if node.pool_images.refused(request.images) is not None:
         return False
     return all(node.labels.get(key) == value for key, value in request.labels.items())
 

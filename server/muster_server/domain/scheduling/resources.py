@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from muster.document.experiment import ExperimentConfig
-from muster.document.roles import RoleMember, members_of
+from muster.document.roles import RoleMember, images_of, members_of
 from muster.document.running import EnvironmentSection, ResourcesSection
 from muster.durations import duration_s
 from muster.image_names import is_allowed
@@ -61,8 +61,9 @@ class Request:
 
     isolation: str = "none"
     """Weakest level of isolation, one of ISOLATION_LEVELS, that its nodes may have."""
-    image: str = ""
-    """Container image that it runs in, for which its nodes need an engine; "" for none."""
+    images: tuple[str, ...] = ("",)
+    """Container images that it runs in, for which its nodes need an engine; "" for none. Roles may have
+    one each."""
     limit_s: float = 0.0
     """Time in seconds that it may run by its document, `resources.max_duration`; 0 for no limit.
     A node that ends before is not for it."""
@@ -90,7 +91,7 @@ class Request:
     @property
     def is_contained(self) -> bool:
         """Whether it runs in containers."""
-        return bool(self.image)
+        return any(self.images)
 
     @property
     def elastic(self) -> bool:
@@ -165,8 +166,12 @@ class PoolImages:
     allowed: tuple[str, ...] = ()
     """Registries, parts of registries and repositories whose images may run; empty for all."""
 
-    def allow(self, image: str) -> bool:
-        """Return whether a job with this image, "" for none, may run in the pool."""
+    def refused(self, images: Iterable[str]) -> str | None:
+        """Return the first image, "" for none, with which a job may not run in the pool; None if it may
+        with all."""
+        return next((image for image in images if not self._allow(image)), None)
+
+    def _allow(self, image: str) -> bool:
         if not image:
             return not self.is_required
         return not self.allowed or is_allowed(image, self.allowed)
@@ -236,7 +241,10 @@ def _seconds(written: str | None) -> float:
 def request_for(config: ExperimentConfig) -> Request:
     """Return the request of one trial of a document."""
     request = request_of(config.resources, config.environment)
-    return replace(request, members=tuple(members_of(config.roles)))
+    if not config.roles:
+        return request
+    images = sorted(set(images_of(config.roles, config.environment.image).values()))
+    return replace(request, members=tuple(members_of(config.roles)), images=tuple(images))
 
 
 def request_of(
@@ -255,7 +263,7 @@ def request_of(
         uneven=resources.uneven,
         labels=resources.labels,
         isolation=resources.isolation,
-        image=(environment.image or "") if environment is not None else "",
+        images=((environment.image or "") if environment is not None else "",),
         limit_s=_seconds(resources.max_duration),
         min_runtime_s=_seconds(resources.min_runtime),
         allow_nodes=tuple(sorted(resources.allow_nodes)),

@@ -11,6 +11,7 @@ from muster.byte_sizes import SIZE_EXAMPLES, parse_size
 from muster.document import strategy_rules as rules
 from muster.document.experiment import ExperimentConfig
 from muster.document.inference import PROGRAMS
+from muster.document.roles import images_of
 from muster.document.running import (
     DataSection,
     EnvironmentSection,
@@ -526,7 +527,7 @@ _MOUNT_TARGETS_TAKEN = ("/", "/tmp", "/proc", "/sys", "/dev")  # noqa: S108
 
 def _image(document: ExperimentConfig) -> Iterator[FieldProblem]:
     environment, resources = document.environment, document.resources
-    if environment.image is None:
+    if environment.image is None and not any(images_of(document.roles, None).values()):
         default = EnvironmentSection()
         for name in ("pull_policy", "registry_login", "mounts", "shm_size", "network"):
             if getattr(environment, name) != getattr(default, name):

@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.document.experiment import ExperimentConfig
 from muster.document.inference import PROGRAMS
-from muster.document.roles import MEMBERS_MAX, RoleSection, num_slots
+from muster.document.roles import MEMBERS_MAX, RoleSection, images_of, num_slots
 from muster.document.strategy import StrategySection
 from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem
@@ -83,10 +83,10 @@ def _check_role(
             "is ignore, but the end of this role ends the trial, and then nobody would say that it failed",
             "write restart or restart_all, or on_end: wait",
         )
-    if role.on_failure == "restart" and document.environment.image is not None:
+    if role.on_failure == "restart" and images_of(document.roles, document.environment.image)[name]:
         yield FieldProblem(
             f"roles.{name}.on_failure",
-            "is restart, which is not possible in a container (environment.image)",
+            "is restart, which is not possible in a container (environment.image, or the role's own)",
             "write restart_all, or leave image out",
         )
     if role.on_failure != "restart" and role.max_restarts != RoleSection.max_restarts:

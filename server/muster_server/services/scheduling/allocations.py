@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 from muster.document.codec import dump
 from muster.document.experiment import ExperimentConfig
 from muster.document.inference import UsedModel
-from muster.document.roles import RoleMember
+from muster.document.roles import RoleMember, images_of
 from muster.launch.variables import fill_in
 from muster.wire import AllocationSpec, CodeSpec, LocalCheckpoint, ModelSpec
 from muster_server.db.engine import touch
@@ -220,7 +220,13 @@ def build_member(
     role = config.roles[member.role]
     elements = {name: common["environment"].get(name, "") for name in config.array}
     own = {name: fill_in(v, elements) for name, v in role.environment.variables.items()}
+    shared = common["config"]
+    environment = {
+        **shared["environment"],
+        "image": images_of(config.roles, config.environment.image)[member.role] or None,
+    }
     return {
+        "config": {**shared, "environment": environment},
         "entrypoint": [fill_in(word, elements) for word in role.entrypoint],
         "launcher": launcher_of_role(role.entrypoint),
         "environment": {**common["environment"], **own, **elements},
