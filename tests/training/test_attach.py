@@ -21,7 +21,8 @@ pytestmark = pytest.mark.torch
 
 PLAIN = Path(__file__).with_name("workers") / "plain"
 SITE = Path(muster.__file__).parent / "launch" / "attach_site"
-DELAY_MS = 100.0
+DELAY_MS = 200.0
+"""Well above the 50 ms below which steps share a row, also where a rank waits for a processor."""
 BUSY_MS = 20.0
 OWN_WORK_MS = 60.0
 """What a phase may take beside its naps, and beside waiting for a processor."""
