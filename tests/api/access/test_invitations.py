@@ -196,7 +196,7 @@ def test_who_acts_with_a_token_is_offered_no_link(admin_client, invite, database
         user = session.query(UserRow).filter_by(username="local").one()
         tokens.create_api_token(
             session, user=user, name="muster up", role="member", own_role="member",
-            lifetime=dt.timedelta(days=1), actor="system", now=clock.now(),
+            lifetime=dt.timedelta(days=1), by=Author("system", clock.now()),
         )  # fmt: skip
     users = {u["username"]: u for u in admin_client.get("/api/v1/users").json()["items"]}
     assert (users["eve"]["is_invitable"], users["local"]["is_invitable"]) == (True, False)
