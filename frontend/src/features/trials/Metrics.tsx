@@ -22,7 +22,6 @@ import type { SeriesStore } from "../../charts/series/SeriesStore";
 import type { Tile } from "../../charts/Tiles";
 import { useLook } from "../../charts/useLook";
 import { Empty } from "../../components/basics";
-import { PhoneFold } from "../../components/tables/PhoneFold";
 import { QueryView } from "../../components/QueryView";
 import { stateWord } from "../../components/StateBadge";
 import { type Along, type Growing, meanOver, SAMPLES_METRIC } from "../../lib/series/axis";
@@ -126,32 +125,29 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
   const several = ranks.length > MAX_RANKS ? MAX_RANKS : ranks.length;
   return (
     <>
-      <PhoneFold title={t("metrics.toolbar")}>
-        <ChartToolbar search={search} set={set} kinds={kindsOf(trial)}>
-          <Select
-            aria-label={t("metrics.rank")}
-            w={160}
-            allowDeselect={false}
-            value={rankKey}
-            onChange={(value) => set({ rank: value ?? undefined })}
-            data={[
-              ...ranks
-                .slice(0, MAX_RANKS_LISTED)
-                .map((rank) => ({ value: String(rank), label: memberOf(trial, rank) ?? t("rank.no", { rank }) })),
-              ...(ranks.length > 1
-                ? [
-                    { value: "mean", label: t("metrics.meanRanks", { n: several }) },
-                    {
-                      value: "all",
-                      label:
-                        ranks.length > MAX_RANKS ? t("metrics.firstRanks", { n: MAX_RANKS }) : t("metrics.allRanks"),
-                    },
-                  ]
-                : []),
-            ]}
-          />
-        </ChartToolbar>
-      </PhoneFold>
+      <ChartToolbar search={search} set={set} kinds={kindsOf(trial)}>
+        <Select
+          aria-label={t("metrics.rank")}
+          w={160}
+          allowDeselect={false}
+          value={rankKey}
+          onChange={(value) => set({ rank: value ?? undefined })}
+          data={[
+            ...ranks
+              .slice(0, MAX_RANKS_LISTED)
+              .map((rank) => ({ value: String(rank), label: memberOf(trial, rank) ?? t("rank.no", { rank }) })),
+            ...(ranks.length > 1
+              ? [
+                  { value: "mean", label: t("metrics.meanRanks", { n: several }) },
+                  {
+                    value: "all",
+                    label: ranks.length > MAX_RANKS ? t("metrics.firstRanks", { n: MAX_RANKS }) : t("metrics.allRanks"),
+                  },
+                ]
+              : []),
+          ]}
+        />
+      </ChartToolbar>
       <Panels
         scope={{ experiment: trial.experiment_id, project: about?.project ?? null }}
         around={page}

@@ -9,7 +9,6 @@ import type { ChartSearch } from "../../charts/chartSearch";
 import { ChartToolbar } from "../../charts/ChartToolbar";
 import { UsageStore } from "../../common/nodes/usageStore";
 import { Empty } from "../../components/basics";
-import { PhoneFold } from "../../components/tables/PhoneFold";
 import { QueryView } from "../../components/QueryView";
 import { isTerminal } from "../../lib/states";
 import { parseAt } from "../../lib/time";
@@ -56,23 +55,21 @@ function Usage({ trial, data, nodes, onNodes }: Props) {
   }
   return (
     <>
-      <PhoneFold title={t("metrics.toolbar")}>
-        <ChartToolbar search={search} set={set} kinds={KINDS}>
-          {data.node_names.length > 1 ? (
-            <MultiSelect
-              aria-label={t("nav.nodes")}
-              placeholder={nodes.length === 0 ? t("system.nodes", { count: data.shown.length }) : undefined}
-              value={nodes}
-              onChange={onNodes}
-              data={data.node_names}
-              maxValues={NODES_MAX}
-              clearable
-              searchable
-              w={220}
-            />
-          ) : null}
-        </ChartToolbar>
-      </PhoneFold>
+      <ChartToolbar search={search} set={set} kinds={KINDS}>
+        {data.node_names.length > 1 ? (
+          <MultiSelect
+            aria-label={t("nav.nodes")}
+            placeholder={nodes.length === 0 ? t("system.nodes", { count: data.shown.length }) : undefined}
+            value={nodes}
+            onChange={onNodes}
+            data={data.node_names}
+            maxValues={NODES_MAX}
+            clearable
+            searchable
+            w={220}
+          />
+        ) : null}
+      </ChartToolbar>
       {hidden > 0 && nodes.length === 0 ? (
         <p className="dim">{t("system.some", { shown: data.shown.length, all: data.node_names.length })}</p>
       ) : null}
