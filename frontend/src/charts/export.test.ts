@@ -74,11 +74,14 @@ test("a logarithmic axis leaves out what is not above zero", () => {
   expect(laid.data[1]).toEqual([5, 6]);
 });
 
-test("smoothing keeps the raw column of a single curve and the band of a mean", () => {
-  const laid = lay([line([1, 2], [1, 2]), line([1, 2], [1, 2], { band: true })], { ...VIEW, smoothing: 0.6 });
-  expect(laid.raws).toEqual([true, false]);
-  expect(laid.bands).toEqual([false, true]);
-  expect(laid.data).toHaveLength(1 + 2 + 3);
+test("smoothing keeps the raw column of a single noisy curve and the band of a mean", () => {
+  const steps = Array.from({ length: 20 }, (_, i) => i);
+  const noisy = steps.map((step) => (step * 7) % 5);
+  const lines = [line(steps, noisy), line(steps, noisy, { band: true }), line(steps, steps)];
+  const laid = lay(lines, { ...VIEW, smoothing: 0.6 });
+  expect(laid.raws).toEqual([true, false, false]);
+  expect(laid.bands).toEqual([false, true, false]);
+  expect(laid.data).toHaveLength(1 + 2 + 3 + 1);
 });
 
 test("ticks are round, and midnight is a date", () => {

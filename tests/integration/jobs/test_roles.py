@@ -208,7 +208,11 @@ def test_members_of_any_shape_restart_alone_and_are_paused_and_resumed_together(
         )
         os.kill(wide["pid"], signal.SIGKILL)
         os.kill(shell_pid, signal.SIGKILL)
-        wait_for("both workers are started again", lambda: len(said("wide/0:0")) == 2, 30)
+        wait_for(
+            "both workers are started again",
+            lambda: len(said("wide/0:0")) == len(said("wide/0:1")) == 2,
+            30,
+        )
         wait_for("the command is started again", lambda: len(said("shell/0")) == 2, 30)
         assert said("wide/0:1") == ["wide 1 2", "wide 1 2"]
         assert stack.cli("pause", str(number)).returncode == 0

@@ -191,7 +191,6 @@ export function SeriesChart({
           </div>
           <div className={css["foot"]}>
             <span ref={foot} />
-            {smoothing > 0 ? <span>{t("chart.smoothing", { factor: smoothing })}</span> : null}
           </div>
           <span className="srOnly" aria-live="polite" ref={spoken} />
         </>

@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from "vitest";
 
 import { showTexts } from "../../testing/texts";
 import { type Columns, gapsOf } from "../../lib/series/series";
-import { extentText, nonFiniteText, type Shown, spokenText } from "./chartWords";
+import { extentText, footText, nonFiniteText, type Shown, spokenText } from "./chartWords";
 import { lay, type Line } from "./lines";
 
 beforeAll(() => showTexts("en"));
@@ -83,4 +83,15 @@ test("at the cursor a mean says of how many points it is", () => {
   const laid = lay(lines, view);
   const shown: Shown = { ...nothing, lines, all: lines, laid };
   expect(spokenText(shown, 9)).toBe("Step 9: loss 8 (n=4)");
+});
+
+test("the foot tells of smoothing where a line is smoothed, and leaves long names to the legend", () => {
+  const view = { x: "step", logX: false, logY: false, smoothing: 0.9, clip: false } as const;
+  const foot = (...lines: Line[]): string => footText({ ...nothing, lines, laid: lay(lines, view) });
+  const noisy = line(columnsOf("train/loss", every(1, 200), 1, (at) => Math.sin(at * at)));
+  expect(foot(noisy)).toBe("200 points · smoothing 0.9");
+  expect(foot(line(columnsOf("lr", every(1, 200), 1, (at) => at / 200)))).toBe("200 points");
+  const short = { ...noisy, label: "val" };
+  expect(foot(noisy, short)).toBe("points: loss 200 · val 200 · smoothing 0.9");
+  expect(foot(noisy, { ...short, label: "a run with a long name" })).toBe("points: 200 · 200 · smoothing 0.9");
 });

@@ -14,6 +14,8 @@ type Zone = Parameters<typeof xText>[2];
 
 const MAX_KEYS = 6;
 const MAX_NAMED = 2;
+/** Longer names are those of runs, in the order of the legend: repeated here, they would take lines of their own. */
+const MAX_NAME_CHARS = 16;
 
 /** What is drawn, and how its axes are read. */
 export interface Shown {
@@ -114,7 +116,7 @@ function valueText(
     : { text: `${value} (${xText(x, xs[found.index] ?? 0, zone)})`, isPast: true };
 }
 
-/** What stands below a chart: how many points or buckets, what the band is, what the axis leaves out. */
+/** What stands below a chart: how many points or buckets, what the band is, what the axis leaves out, how it is smoothed. */
 export function footText({ lines, laid, t }: Shown): string {
   if (lines.length === 0 || !laid) return "";
   const parts = [extentText(lines, t)];
@@ -122,6 +124,7 @@ export function footText({ lines, laid, t }: Shown): string {
   if (lines.some((line) => line.columns.downsampled)) parts.push(t("chart.downsampled"));
   const cut = laid.cut ? outside(laid.values, laid.cut) : 0;
   if (cut > 0) parts.push(t("chart.outside", { count: cut, n: format.count(cut) }));
+  if (laid.smoothing > 0) parts.push(t("chart.smoothing", { factor: laid.smoothing }));
   return parts.join(" · ");
 }
 
@@ -166,7 +169,9 @@ function pointsText(lines: readonly Line[], t: TFunction): string {
   const total = lines.reduce((sum, line) => sum + line.columns.numPoints, 0);
   const all = t("chart.points", { count: total, n: format.count(total) });
   if (lines.length === 1 || lines.length > MAX_NAMED) return all;
-  return t("chart.pointsOf", {
-    each: lines.map((line) => `${line.label} ${format.count(line.columns.numPoints)}`).join(" · "),
-  });
+  const isShort = lines.every((line) => line.label.length <= MAX_NAME_CHARS);
+  const each = lines.map(({ label, columns }) =>
+    [...(isShort ? [label] : []), format.count(columns.numPoints)].join(" "),
+  );
+  return t("chart.pointsOf", { each: each.join(" · ") });
 }

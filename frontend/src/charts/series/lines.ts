@@ -71,6 +71,8 @@ export interface Laid {
   values: Cell[][];
   /** Per line: its best value; null where nothing says what is best. */
   best: (number | null)[];
+  /** The factor that lines with noise are smoothed by; 0 without any. */
+  smoothing: number;
   /** What the y axis is cut to, an end that is null to nothing; null: everything. */
   cut: YRange | null;
 }
@@ -88,17 +90,17 @@ export function lay(lines: readonly Line[], view: View): Laid {
     xs,
     values: [],
     best: [],
+    smoothing: 0,
     cut: null,
   };
-  const smoothed = view.smoothing > 0;
   lines.forEach(({ columns, faint, band }, i) => {
     const own = xs[i] ?? columns.step;
     const skip = view.logX ? own.findIndex((value) => value > 0) : 0;
     const put = (values: Float64Array): Cell[] =>
       alignTo(x, own.subarray(Math.max(0, skip)), values.subarray(Math.max(0, skip)), view.logY);
-    const values = put(
-      smoothed && !isNoiseless(columns.mean) ? smooth(columns.step, columns.mean, view.smoothing) : columns.mean,
-    );
+    const smoothed = view.smoothing > 0 && !isNoiseless(columns.mean);
+    if (smoothed) laid.smoothing = view.smoothing;
+    const values = put(smoothed ? smooth(columns.step, columns.mean, view.smoothing) : columns.mean);
     data.push(values);
     laid.values.push(values);
     const raw = smoothed && !band && lines.length <= RAWS_MAX;
