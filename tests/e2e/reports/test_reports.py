@@ -117,7 +117,11 @@ def test_a_table_over_seeds_is_written_frozen_exported_and_shared(
     window.get_by_test_id("add-chart").press("Enter")
     enter(window.get_by_test_id("block-2"), "Metrics", "val/acc")
     window.get_by_role("button", name="Move up: Chart 3").press("Enter")
-    window.keyboard.press("Control+Enter")
+    window.get_by_role("link", name="Overview", exact=True).press("Enter")
+    question = window.get_by_role("dialog", name="Leave without saving?")
+    question.get_by_role("button", name="Keep editing").press("Enter")
+    expect(question).to_have_count(0)
+    window.get_by_test_id("block-0").get_by_label("Text", exact=True).press("Control+Enter")
 
     rows = window.get_by_test_id("report-table").locator("tbody tr")
     expect(rows).to_have_count(2)

@@ -6,6 +6,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../../api/client";
 import { type ExperimentDetail, me } from "../../api/queries";
 import { Section } from "../../components/basics";
+import { LeaveQuestion } from "../../components/dialogs/LeaveQuestion";
 import layout from "../../components/layout.module.css";
 import { Markdown } from "../../components/text/Markdown";
 import { ErrorNotice } from "../../components/QueryView";
@@ -87,6 +88,7 @@ export function Notes({ experiment: data }: { experiment: ExperimentDetail }) {
         <>
           <NotesField label={t("experiment.notes")} value={draft} onChange={setDraft} autoFocus />
           {save.error ? <ErrorNotice error={save.error} /> : null}
+          <LeaveQuestion isChanged={draft !== data.notes} />
           <div className={`${layout["buttons"]} ${layout["aboveM"]}`}>
             <Button loading={save.isPending} onClick={() => save.mutate(draft)}>
               {t("common.save")}

@@ -9,6 +9,7 @@ import { client, unwrap } from "../../api/client";
 import { report, type Report, type ReportBlock, reportContent } from "../../api/queries";
 import { Empty, PageHead } from "../../components/basics";
 import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
+import { LeaveQuestion } from "../../components/dialogs/LeaveQuestion";
 import layout from "../../components/layout.module.css";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
@@ -197,7 +198,7 @@ function Editor({ start, onClose }: { start: Report; onClose: () => void }) {
       unwrap(
         client.PATCH("/api/v1/reports/{report_id}", {
           params: { path: { report_id: start.id } },
-          body: { version: start.version, title: title.trim(), blocks: drafts.map(({ block }) => block) },
+          body: { version: start.version, title: title.trim(), blocks },
         }),
       ),
     onSuccess: (next) => {
@@ -206,6 +207,8 @@ function Editor({ start, onClose }: { start: Report; onClose: () => void }) {
       onClose();
     },
   });
+  const blocks = drafts.map(({ block }) => block);
+  const isChanged = title !== start.title || JSON.stringify(blocks) !== JSON.stringify(start.blocks);
   const change = (key: number, block: ReportBlock): void =>
     setDrafts((before) => before.map((one) => (one.key === key ? { key, block } : one)));
   const move = (at: number, by: number): void =>
@@ -253,6 +256,7 @@ function Editor({ start, onClose }: { start: Report; onClose: () => void }) {
         ))}
       </div>
       {save.error ? <ErrorNotice error={save.error} /> : null}
+      <LeaveQuestion isChanged={isChanged} />
       <div className={css["foot"]}>
         <Button loading={save.isPending} disabled={title.trim() === ""} onClick={() => save.mutate()}>
           {t("common.save")}

@@ -17,6 +17,10 @@ export const app = {
     actions: "More actions",
     rowActions: "Actions",
     typeToConfirm: "Type {{text}} to confirm",
+    leaveTitle: "Leave without saving?",
+    leaveText: "Your changes on this page are not saved.",
+    discard: "Discard changes",
+    goOnEditing: "Keep editing",
   },
   nav: {
     main: "Main",

@@ -19,6 +19,10 @@ export const app: Same<typeof english> = {
     actions: "更多操作",
     rowActions: "操作",
     typeToConfirm: "输入 {{text}} 以确认",
+    leaveTitle: "不保存就离开？",
+    leaveText: "此页上的更改尚未保存。",
+    discard: "放弃更改",
+    goOnEditing: "继续编辑",
   },
   nav: {
     main: "主导航",
