@@ -182,8 +182,11 @@ def test_a_table_is_narrowed_and_a_run_is_renamed_beside_it(keyed: Page, stack: 
     # A condition: its form has the focus, and gives it back.
     condition = keyed.get_by_test_id("add-condition")
     walk_to(keyed, condition)
-    press(keyed, "Enter", "Escape")
-    expect(keyed.get_by_test_id("condition-form")).to_have_count(0)
+    press(keyed, "Enter")
+    asked = keyed.get_by_test_id("condition-form")
+    expect(asked.locator(":focus")).to_have_count(1)
+    press(keyed, "Escape")
+    expect(asked).to_have_count(0)
     expect(condition).to_be_focused()
     press(keyed, "/")
     expect(field).to_be_focused()
@@ -224,6 +227,7 @@ def test_notes_are_written_in_place(keyed: Page, stack: Stack) -> None:
     keyed.keyboard.type("by keys alone")
     walk_to(keyed, details.get_by_role("button", name="Save"))
     press(keyed, "Enter")
+    expect(details.get_by_role("textbox", name="Notes")).to_have_count(0)
     expect(details.get_by_text("by keys alone")).to_be_visible()
     expect(edit).to_be_focused()
 
