@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -26,7 +27,7 @@ async def run_to_its_end(function: Callable[P, T], /, *args: P.args, **kwargs: P
         raise
 
 
-class Background:
+class Background(ABC):
     """A task that runs in the event loop from `start` to `stop`."""
 
     _task: asyncio.Task[None] | None = None
@@ -39,5 +40,6 @@ class Background:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    @abstractmethod
     async def _run(self) -> None:
-        raise NotImplementedError
+        """Do the work until the task is cancelled."""
