@@ -44,7 +44,7 @@ LONGEST_PAUSE_S = 0.5
 def wait_for(
     what: str, check: Callable[[], T | None], timeout_s: float = 120.0, *, every_s: float = 0.05
 ) -> T:
-    """The first value that is neither None nor False; fails naming what did not happen.
+    """The first value that is true; fails naming what did not happen.
 
     every_s: between the first looks. A look at the server takes it some ms, so who waits for long
     asks less and less often.
@@ -52,7 +52,7 @@ def wait_for(
     deadline = time.monotonic() + timeout_s
     while True:
         value = check()
-        if value is not None and value is not False:
+        if value:
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout_s:.0f} s: {what}")
