@@ -7,8 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from muster_server.domain.catalogue import ARRANGEMENTS, SENTENCES
 from muster_server.domain.insight.bottleneck import CAUSES, PART_NAMES, WHOLE
+from muster_server.domain.lifecycle.restarts import Failure, RestartPolicy, decide_restart
 from muster_server.domain.messages import template_parameters
 from muster_server.domain.states import NodeState, Termination
 from muster_server.services.nodes.counts import SCHEDULING
@@ -51,7 +54,7 @@ def texts_of(name: str, file: str = "server.ts") -> dict[str, str]:
     text = (CHINESE / file).read_text()
     found = re.search(rf"export const {name}\b[^{{]*\{{\n(.*?)\n\}};", text, re.DOTALL)
     assert found is not None
-    rows = re.findall(r'^  (?:"([a-z0-9_., -]+)"|([a-z_]+)):\s+"(.*)",$', found[1], re.MULTILINE)
+    rows = re.findall(r'^  (?:"([^"]+)"|([a-z_]+)):\s+"(.*)",$', found[1], re.MULTILINE)
     return {quoted or bare: said for quoted, bare, said in rows}
 
 
@@ -168,7 +171,51 @@ def test_every_word_within_a_sentence() -> None:
     assert words >= states | closed | verdicts | {"slot-hours"}
     # What else is there is a whole reason that names no particulars, as the server has it.
     lifecycle = ROOT / "server/muster_server/domain/lifecycle"
-    source = "\n".join(file.read_text() for file in lifecycle.glob("*.py"))
+    said_by = (*lifecycle.glob("*.py"), ROOT / "agent/muster_agent/node/health.py")
+    said_by = (*said_by, ROOT / "agent/muster_agent/jobs/exits.py")
+    source = "\n".join(re.sub(r'"\n\s+f?"', "", file.read_text()) for file in said_by)
     reasons = words - states - closed - verdicts - {"slot-hours"}
-    unknown = {one for one in reasons if one.removesuffix(" the searcher") not in source}
+    unknown = set()
+    for one in reasons:
+        whole = one.removesuffix(" the searcher")
+        # Of one with particulars the code puts the pieces together.
+        pieces = re.findall(r"[a-z]{4,}", PARTICULAR.sub("", one)) if "{{" in one else [whole]
+        unknown |= {piece for piece in pieces if piece not in source}
     assert not unknown, f"the server gives no such reason: {', '.join(sorted(unknown))}"
+
+
+PARTICULAR = re.compile(r"\{\{\w+\}\}")
+
+
+def known_clauses() -> list[re.Pattern[str]]:
+    """What the dashboard has a Chinese text for, as clausesOf in frontend/src/i18n/server.ts reads it."""
+    return [
+        re.compile(".+?".join(re.escape(one) for one in PARTICULAR.split(words)), re.DOTALL)
+        for words in texts_of("words", "reasons.ts")
+    ]
+
+
+@pytest.mark.parametrize("termination", list(Termination))
+@pytest.mark.parametrize("budget", [0, 1, 3])
+@pytest.mark.parametrize("leaves_out", ["", "n1, n2"])
+def test_what_becomes_of_a_failed_attempt_is_said_in_chinese(
+    termination: Termination, budget: int, leaves_out: str
+) -> None:
+    clauses = known_clauses()
+    for failures, no_progress in ((0, 0), (1, 0), (3, 0), (0, 9)):
+        decided = decide_restart(
+            Failure(
+                termination=termination,
+                failures_user=failures,
+                failures_infra=failures,
+                no_progress=no_progress,
+                has_trained=True,
+                has_progressed=False,
+                budget_user=budget,
+                budget_infra=budget,
+                leaves_out=leaves_out,
+            ),
+            policy=RestartPolicy(),
+        )
+        for clause in decided.reason.split("; "):
+            assert any(one.fullmatch(clause) for one in clauses), clause

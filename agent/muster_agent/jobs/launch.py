@@ -255,7 +255,7 @@ def why_cold(spec: AllocationSpec, *, is_isolated: bool = False) -> str:
     if not environment.warm:
         return "environment.warm is false"
     if environment.image is not None:
-        return "environment.image starts them in a container"
+        return "an image starts them in a container"
     if environment.requirements or environment.setup:
         return "its environment is built on the node"
     if script != "-m" and not script.endswith(".py"):

@@ -40,6 +40,7 @@ function Announcements() {
               color="gray"
               size="sm"
               aria-label={t("maintenance.dismiss")}
+              data-dismiss
               onClick={() => dismiss.mutate(dismissalKey(window))}
             >
               <IconX size={14} />

@@ -16,7 +16,7 @@ import { Ago } from "../components/Time";
 import { ApiError, toApiError } from "../api/client";
 import { setLanguage } from "../i18n";
 import { showTexts } from "../testing/texts";
-import type { Part } from "../i18n/server";
+import { clausesOf, type Part } from "../i18n/server";
 import { safeTarget } from "./auth/SignIn";
 import { attention } from "./cluster/attention";
 import { lastEnded } from "./cluster/recent";
@@ -419,6 +419,18 @@ test("an event has the words of the page for states, and leaves what a script wr
   expect(screen.getByText("train.py has no main()")).toBeVisible();
   await setLanguage("zh-CN");
   expect(told("Trial 12 is FAILED: out of memory.")).toBe("Trial 12 is FAILED: out of memory.");
+  await setLanguage("en");
+});
+
+test("in Chinese the clauses of a reason that are known are said so, and what a script said stays", async () => {
+  const said = "rank 3 on gpu-1 exited with code 1: ValueError: a; b; not restarted: restarts.user is 0";
+  expect(clausesOf(said)).toBeNull();
+  await setLanguage("zh-CN");
+  expect(clausesOf(said)).toBe("gpu-1 上的 rank 3 以退出码 1 结束：ValueError: a; b；未重启：restarts.user 为 0");
+  expect(clausesOf("infra restart (1 of 3 used), at once")).toBe("因基础设施故障而重启（已用 1/3），立即");
+  expect(clausesOf("the script said so; and this")).toBeNull();
+  show(<Message kind="terminations" code="user_error" text={said} />);
+  expect(screen.getByText(/未重启/)).toBeVisible();
   await setLanguage("en");
 });
 

@@ -45,5 +45,41 @@ export function messageParts(parts: readonly Part[] | undefined): string | null 
   return sentence || null;
 }
 
+/** The words of a language that name particulars: "rank {{rank}} on {{node}} …" → its pattern and its text. */
+const templates = new Map<string, { pattern: RegExp; text: string }[]>();
+
+function templatesOf(language: string): { pattern: RegExp; text: string }[] {
+  const known = templates.get(language);
+  if (known) return known;
+  const table = (i18next.getResourceBundle(language, SERVER) ?? {}) as Record<string, string>;
+  const found = Object.entries(table).flatMap(([key, text]) => {
+    if (!key.startsWith("words ") || !key.includes("{{")) return [];
+    const escaped = key.slice("words ".length).replaceAll(/[.*+?^$()|[\]\\]/g, "\\$&");
+    return { pattern: new RegExp(`^${escaped.replaceAll(/\{\{(\w+)\}\}/g, "(?<$1>.+?)")}$`, "s"), text };
+  });
+  if (Object.keys(table).length > 0) templates.set(language, found);
+  return found;
+}
+
+function clauseOf(clause: string): string | null {
+  const whole = messageOf("words", clause);
+  if (whole !== null) return whole;
+  for (const { pattern, text } of templatesOf(i18next.language)) {
+    const groups = pattern.exec(clause)?.groups;
+    if (groups)
+      return text.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => clauseOf(groups[name] ?? "") ?? groups[name] ?? "");
+  }
+  return null;
+}
+
+/** A sentence of the server that has no code, in the language of the page. It is made of clauses between semicolons,
+ * and those without a text there stay as they are. Null: all do. */
+export function clausesOf(text: string): string | null {
+  const clauses = text.replace(/\.$/, "").split("; ");
+  const own = clauses.map(clauseOf);
+  if (own.every((one) => one === null)) return null;
+  return clauses.map((clause, i) => `${i === 0 ? "" : own[i] === null ? "; " : "；"}${own[i] ?? clause}`).join("");
+}
+
 /** Behind this the next part follows, or the server's own words. */
 export const COLON = "：";

@@ -197,7 +197,7 @@ def test_devices_in_a_container_are_numbered_from_zero_and_workers_start_cold() 
     (command,) = build_commands(spec, place, rendezvous=None)
     assert command.environment["CUDA_VISIBLE_DEVICES"] == "0,1"
     assert why_cold(dataclasses.replace(spec, launcher="torchrun")) == (
-        "environment.image starts them in a container"
+        "an image starts them in a container"
     )
 
 

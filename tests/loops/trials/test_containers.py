@@ -41,7 +41,7 @@ def test_a_trial_with_an_image_waits_for_an_engine_and_tells_the_digest(
     assert item["is_impossible"]
     assert item["pending_reason"].startswith(
         "Needs 1 cpu slot in pool default, on nodes with a container engine: no node there has a "
-        "container engine that works, which `environment.image` needs. "
+        "container engine that works, which a container image needs. "
     )
     assert show("/nodes")["items"][0]["container_reason"] == "podman is not installed."
 

@@ -51,19 +51,19 @@ CASES = {
     "no container engine": (
         TWO_NODES, [make_queued(1, 1, images=("a/b",))], {},
         "pending.no_container", "help.container", True,
-        "or leave out `environment.image`.",
+        "or name no image (`environment.image`, of the job or of a role).",
     ),
     "containers of the pool": (
         [make_node("a", 2, container_runtime="podman", pool_images=PoolImages(is_required=True))],
         [make_queued(1, 1)], {},
         "pending.pool_containers", "help.pool_containers", True,
-        "Set `environment.image`, or choose another pool than default.",
+        "Set `environment.image`, of the job or of each role, or choose another pool than default.",
     ),
     "containers of the pool, and no engine": (
         [make_node("a", 2, pool_images=PoolImages(is_required=True))],
         [make_queued(1, 1, images=("a/b",))], {},
         "pending.no_container", "help.container", True,
-        "or leave out `environment.image`.",
+        "or name no image (`environment.image`, of the job or of a role).",
     ),
     "images of the pool": (
         [make_node("a", 2, container_runtime="podman", pool_images=PoolImages(allowed=("ghcr.io",)))],

@@ -46,7 +46,7 @@ def open_image(
     engine = options.engine
     if engine is None:
         raise PrepareFailed(
-            "environment.image needs a container engine, and none works on this node now"
+            f"image {wanted.image} needs a container engine, and none works on this node now"
         )
     if engine.is_plain:
         check_plain(wanted, options.isolation)

@@ -10,6 +10,7 @@ export interface Remedy {
     | "showList"
     | "showMetrics"
     | "showNode"
+    | "showNodes"
     | "showQueue"
     | "showRanks"
     | "stopAndContinue";

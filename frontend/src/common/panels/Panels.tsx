@@ -72,8 +72,10 @@ export function Panels({ scope, around, onCommand, isShared = false, content }: 
     />
   );
   const full = all.find((panel) => fullOf(panel) === search.full);
+  const marks = around.marks ?? [];
+  const isBare = all.length === 0 && marks.length === 0 && !query.error;
   return (
-    <section className={chartCss["group"]} data-testid="panels">
+    <section className={isBare ? css["bare"] : chartCss["group"]} data-testid="panels">
       <div className={css["bar"]}>
         {all.length > 0 ? <h2>{t("panels.heading")}</h2> : null}
         {mayAdd ? (
@@ -89,7 +91,7 @@ export function Panels({ scope, around, onCommand, isShared = false, content }: 
         ) : null}
         <ExportPage around={around} panels={all} {...content} />
       </div>
-      <Marks marks={around.marks ?? []} onEdit={setEdited} onDelete={setDoomed} />
+      <Marks marks={marks} onEdit={setEdited} onDelete={setDoomed} />
       {query.error ? <ErrorNotice error={query.error} onRetry={query.refetch} /> : null}
       <div className={chartCss["grid"]}>{all.map((panel) => view(panel, null))}</div>
       {full ? (

@@ -54,6 +54,7 @@ function Nothing({ source, width, height }: { source: Source; width: number; hei
 
 const BAR_LEFT_PX = 150;
 const BARS_MAX = 40;
+const BAR_MAX_PX = 48;
 
 /** The latest value of each curve as a bar. */
 export function BarPanel({ title, testId, height, menu, source }: Drawn) {
@@ -64,8 +65,8 @@ export function BarPanel({ title, testId, height, menu, source }: Drawn) {
   const bars = all.slice(0, BARS_MAX);
   const values = bars.flatMap(({ last }) => (last === null ? [] : [last]));
   const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];
-  const tall = Math.max(18, Math.min(34, (height - 8) / Math.max(1, bars.length)));
-  const whole = Math.max(height, bars.length * tall + 8);
+  const tall = Math.max(18, Math.min(BAR_MAX_PX, (height - 8) / Math.max(1, bars.length)));
+  const whole = values.length === 0 ? height : bars.length * tall + 8;
   const table: FigureTable = {
     head: [t("panels.line"), t("compare.statistics.last")],
     rows: all.map(({ line, last }) => [{ text: line.label, raw: line.label }, cell(line.columns.name, last)]),

@@ -1,11 +1,11 @@
 import { Link } from "@tanstack/react-router";
 
 import { ApiError, type FieldError } from "../../api/client";
-import { COLON, type Part, messageOf, messageParts } from "../../i18n/server";
+import { clausesOf, COLON, type Part, messageOf, messageParts } from "../../i18n/server";
 
 /** A sentence of the server, which stands behind another one there and by itself here. Names of files and code stay. */
 export const sentence = (text: string): string =>
-  text.replace(/^[a-z](?=[a-z]*(?: |$))/, (first) => first.toUpperCase());
+  clausesOf(text) ?? text.replace(/^[a-z](?=[a-z]*(?: |$))/, (first) => first.toUpperCase());
 
 /** Why something ended or what happened: by its code where the language has a text for it, then as the server put it. */
 export function Message({
@@ -79,9 +79,9 @@ export function FieldMessage({ error }: { error: FieldError }) {
 export const fieldText = (error: FieldError): string =>
   [reasonText(error.message, partsOf(error)), error.hint].filter(Boolean).join(" · ");
 
-/** The server's own sentence, which is English and names the particulars; one that names none has a translation. */
+/** The server's own sentence, which is English; in another language its clauses that are known there. */
 export function Original({ text }: { text: string }) {
-  const own = messageOf("words", text.replace(/\.$/, ""));
+  const own = clausesOf(text);
   return (
     <span className="dim" lang={own === null ? "en" : undefined}>
       {" "}

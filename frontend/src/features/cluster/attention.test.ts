@@ -115,6 +115,32 @@ test("every line ends in what mends it", () => {
   ]);
 });
 
+test("nodes with the same problem are one entry with their number, others stay by themselves", () => {
+  const nodes = [
+    node({ id: "n1", name: "n1", health: "degraded", health_reason: "the disk is full" }),
+    node({ id: "n2", name: "n2", health: "degraded", health_reason: "the disk is full" }),
+    node({ id: "n3", name: "n3", health: "degraded", health_reason: "the clock is ahead" }),
+    node({ id: "n4", name: "n4", state: "LOST", last_seen_at: at(3) }),
+    node({ id: "n5", name: "n5", state: "LOST", last_seen_at: at(9) }),
+    node({ id: "n6", name: "n6", state: "SUSPECT", last_seen_at: at(1) }),
+  ];
+  const found = attention(undefined, nodes, NOW);
+  expect(found.map(({ kind, count, to, name, tone }) => [kind, count, to, name, tone]).toSorted()).toEqual([
+    ["health", undefined, "/nodes/n3", "n3", "warn"],
+    ["healths", 2, "/nodes", "n1", "warn"],
+    ["node", undefined, "/nodes/n6", "n6", "warn"],
+    ["nodes", 2, "/nodes", "n4", "bad"],
+  ]);
+  // One more with it is another occurrence.
+  const fewer = attention(undefined, nodes.slice(0, 2), NOW).map(({ key }) => key);
+  const more = attention(
+    undefined,
+    [...nodes.slice(0, 2), node({ id: "n9", name: "n9", health: "degraded", health_reason: "the disk is full" })],
+    NOW,
+  );
+  expect(more.map(({ key }) => key)).not.toEqual(fewer);
+});
+
 test("failures for one reason are one entry with their number, and none goes uncounted", () => {
   const state = cluster({ ...failures(5, 24), num_failures: 29 });
   expect(attention(state, [], NOW).map(({ kind, count, search }) => [kind, count, search])).toEqual([

@@ -14,6 +14,9 @@ export interface Attention {
     | "node"
     | "health"
     | "quarantined"
+    | "nodes"
+    | "healths"
+    | "quarantines"
     | "wait"
     | "diverged"
     | "impossible"
@@ -60,6 +63,9 @@ const ORDER: Record<Attention["kind"], number> = {
   node: 0,
   health: 0,
   quarantined: 0,
+  nodes: 0,
+  healths: 0,
+  quarantines: 0,
   impossible: 1,
   moreImpossible: 1,
   stuck: 2,
@@ -82,6 +88,10 @@ export function actionsOf(item: Attention): Remedy[] {
     case "quarantined":
     case "health":
       return [{ name: "showNode", ...here }];
+    case "nodes":
+    case "healths":
+    case "quarantines":
+      return [{ name: "showNodes", ...here }];
     case "impossible":
       return remediesOf({ experimentId: item.experimentId ?? 0, parts: item.parts });
     case "stuck":
@@ -103,32 +113,57 @@ export function actionsOf(item: Attention): Remedy[] {
   }
 }
 
-export function attention(cluster: Cluster | undefined, nodes: readonly Node[], now: number): Attention[] {
-  const out: Attention[] = [];
-  for (const node of nodes) {
-    const to = `/nodes/${encodeURIComponent(node.id)}`;
-    if (node.state === "LOST" || node.state === "SUSPECT") {
-      out.push({
+const SEVERAL = { node: "nodes", health: "healths", quarantined: "quarantines" } as const;
+
+/** What is wrong with nodes: one entry for all that have the same. */
+function nodeTroubles(nodes: readonly Node[]): Attention[] {
+  const alike = new Map<string, ReturnType<typeof troubleOf>>();
+  for (const one of nodes.flatMap(troubleOf)) {
+    const key = [one.kind, one.tone, one.detail].join("\n");
+    alike.set(key, [...(alike.get(key) ?? []), one]);
+  }
+  return [...alike.values()].flatMap((troubles): Attention[] => {
+    const [first, ...others] = troubles;
+    if (first === undefined || others.length === 0) return troubles;
+    const several = {
+      ...first,
+      key: keyOf(SEVERAL[first.kind], textKey(troubles.map(({ key }) => key).join("\n"))),
+      kind: SEVERAL[first.kind],
+      to: "/nodes",
+      count: troubles.length,
+    };
+    return [several];
+  });
+}
+
+function troubleOf(node: Node): (Attention & { kind: keyof typeof SEVERAL })[] {
+  const found = { name: node.name, to: `/nodes/${encodeURIComponent(node.id)}` };
+  if (node.state === "LOST" || node.state === "SUSPECT")
+    return [
+      {
+        ...found,
         key: keyOf("node", node.id, parseAt(node.last_seen_at)),
         kind: "node",
         tone: node.state === "LOST" ? "bad" : "warn",
-        to,
-        name: node.name,
         detail: "",
         at: node.last_seen_at,
-      });
-    } else if (node.health !== "ok" && node.state !== "REMOVED") {
-      out.push({
-        key: keyOf("health", node.id, textKey(node.health + node.health_reason)),
-        kind: node.health === "quarantined" ? "quarantined" : "health",
-        tone: "warn",
-        to,
-        name: node.name,
-        detail: node.quarantine_reason || node.health_reason,
-        at: null,
-      });
-    }
-  }
+      },
+    ];
+  if (node.health === "ok" || node.state === "REMOVED") return [];
+  return [
+    {
+      ...found,
+      key: keyOf("health", node.id, textKey(node.health + node.health_reason)),
+      kind: node.health === "quarantined" ? "quarantined" : "health",
+      tone: "warn",
+      detail: node.quarantine_reason || node.health_reason,
+      at: null,
+    },
+  ];
+}
+
+export function attention(cluster: Cluster | undefined, nodes: readonly Node[], now: number): Attention[] {
+  const out: Attention[] = nodeTroubles(nodes);
   for (const run of cluster?.warnings ?? []) {
     const to = run.only_trial_id ? `/trials/${run.only_trial_id}` : `/experiments/${run.experiment_id}`;
     if (run.non_finite_metric !== null) {

@@ -2,7 +2,7 @@ import { Button, Menu } from "@mantine/core";
 import { IconDots } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
@@ -17,6 +17,8 @@ import { actions, type Column, column, DataTable, lead } from "../../components/
 import { Reason } from "../../components/text/Message";
 import { Ago, Stamp } from "../../components/Time";
 import { TimesForm } from "../../common/schedules/TimesForm";
+
+const ChineseTimes = lazy(() => import("./ChineseTimes"));
 
 /** All schedules that the reader may see, the next to start first. */
 export function Schedules() {
@@ -42,7 +44,13 @@ export function Schedules() {
     lead("name", t("schedules.name"), (one) => <Clamped text={one.name} />),
     column("times", t("schedules.times"), (one) => (
       <>
-        {i18n.language === "en" ? `${one.cron_in_words} ` : null}
+        {i18n.language === "zh-CN" ? (
+          <Suspense>
+            <ChineseTimes cron={one.cron} />
+          </Suspense>
+        ) : (
+          `${one.cron_in_words} `
+        )}
         <span className={`dim ${layout["nowrap"]}`}>
           <code>{one.cron}</code> {one.timezone}
         </span>

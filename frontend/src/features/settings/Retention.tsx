@@ -84,6 +84,9 @@ export function Retention() {
   );
 }
 
+/** Further ahead, the pace of a week says nothing. */
+const FAR_DAYS = 3650;
+
 /** What is stored of each kind, and how long the disk lasts at this pace. */
 function Growth({ found }: { found: RetentionForecast }) {
   const { t } = useTranslation();
@@ -94,7 +97,7 @@ function Growth({ found }: { found: RetentionForecast }) {
       <p className={`dim ${layout["text"]} ${layout["belowS"]}`} data-testid="retention-forecast">
         {found.days_left === null
           ? found.reason && t(`retention.noForecast.${found.reason}`)
-          : `${t("retention.full", {
+          : `${t(found.days_left > FAR_DAYS ? "retention.far" : "retention.full", {
               count: found.days_left,
               n: format.count(found.days_left),
               history: days(Math.min(7, Math.floor(found.history_days))),

@@ -101,6 +101,8 @@ export const settings = {
       checkpoints: "Checkpoints",
       outputs: "Outputs",
     },
+    far_one: "At the pace of the last {{history}}, the disk of the database is not full within ten years.",
+    far_other: "At the pace of the last {{history}}, the disk of the database is not full within ten years.",
     full_one: "At the pace of the last {{history}}, the disk of the database is full in {{n}} day.",
     full_other: "At the pace of the last {{history}}, the disk of the database is full in {{n}} days.",
     fullHint: "Indexes, and what is deleted meanwhile, are not counted.",

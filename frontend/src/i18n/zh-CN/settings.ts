@@ -99,6 +99,8 @@ export const settings: Same<typeof english> = {
       checkpoints: "检查点",
       outputs: "输出",
     },
+    far_one: "按最近 {{history}}的速度，数据库所在磁盘十年内不会写满。",
+    far_other: "按最近 {{history}}的速度，数据库所在磁盘十年内不会写满。",
     full_one: "按最近 {{history}}的速度，数据库所在磁盘将在 {{n}} 天后写满。",
     full_other: "按最近 {{history}}的速度，数据库所在磁盘将在 {{n}} 天后写满。",
     fullHint: "未计入索引以及其间删除的数据。",

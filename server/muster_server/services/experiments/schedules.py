@@ -256,7 +256,7 @@ def _check(cron: str, timezone: str, now: dt.datetime) -> None:
     except InvalidSchedule as error:
         raise InvalidRequest(
             "schedules.invalid",
-            "There can be no such schedule.",
+            "The schedule is not valid.",
             fields=[FieldProblem(error.field, error.problem, error.hint)],
         ) from None
 

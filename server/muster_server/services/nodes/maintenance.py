@@ -61,7 +61,7 @@ def create(
     problems += unknown_names("nodes", wish.nodes, session.scalars(select(NodeRow.name)))
     if problems:
         raise InvalidRequest(
-            "maintenance.invalid", "There can be no such maintenance window.", fields=problems
+            "maintenance.invalid", "The maintenance window is not valid.", fields=problems
         )
     if len(open_windows(session)) >= MAX_OPEN:
         raise Conflict(

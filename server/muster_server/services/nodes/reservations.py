@@ -249,9 +249,7 @@ def _node_names(session: Session) -> Iterable[str]:
 
 
 def _invalid(problems: Sequence[FieldProblem]) -> InvalidRequest:
-    return InvalidRequest(
-        "reservations.invalid", "There can be no such reservation.", fields=problems
-    )
+    return InvalidRequest("reservations.invalid", "The reservation is not valid.", fields=problems)
 
 
 def _beneficiary(

@@ -164,6 +164,9 @@ interface ColumnProps {
   unit: string;
 }
 
+/** In less, the figures of a column run into those of the next one. */
+const NARROW_PX = 180;
+
 function RungColumn({ column, isLast, height, unit }: ColumnProps) {
   const { t } = useTranslation();
   return (
@@ -175,7 +178,10 @@ function RungColumn({ column, isLast, height, unit }: ColumnProps) {
       <text x={column.x + column.width / 2} y={34} textAnchor="middle" className={css["axis"]}>
         {isLast
           ? t("search.columnLast", { reported: column.reported })
-          : t("search.column", { reported: column.reported, promoted: column.promoted })}
+          : t(column.width < NARROW_PX ? "search.columnNarrow" : "search.column", {
+              reported: column.reported,
+              promoted: column.promoted,
+            })}
       </text>
       {column.cutoffY === null ? null : (
         <g>

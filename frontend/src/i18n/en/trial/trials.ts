@@ -238,6 +238,7 @@ export const trials = {
     noRung: "No trial has reached the first rung",
     noRungHint: "Points appear as trials report there.",
     column: "{{reported}} reported, {{promoted}} promoted",
+    columnNarrow: "{{reported}} → {{promoted}}",
     columnLast: "{{reported}} reached it",
     cutoff: "Cutoff",
     cutoffAt: "Cutoff now {{value}}",

@@ -233,6 +233,7 @@ export const trials: Same<typeof english> = {
     noRung: "还没有试验到达第一层",
     noRungHint: "试验在该层上报后会显示为圆点。",
     column: "{{reported}} 个上报，{{promoted}} 个晋级",
+    columnNarrow: "{{reported}} → {{promoted}}",
     columnLast: "{{reported}} 个到达",
     cutoff: "晋级线",
     cutoffAt: "当前晋级线 {{value}}",
