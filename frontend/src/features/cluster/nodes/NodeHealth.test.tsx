@@ -4,6 +4,7 @@ import { afterEach, beforeAll, expect, test } from "vitest";
 
 import { showTexts } from "../../../testing/texts";
 import { NodeHealth } from "./NodeHealth";
+import { NodeState } from "./NodeState";
 
 beforeAll(() => showTexts("en"));
 afterEach(cleanup);
@@ -74,4 +75,25 @@ test("failures to prepare are counted until they lead to a quarantine, which nam
   );
   expect(screen.getByRole("alert")).toHaveTextContent("3 failures in a row");
   expect(screen.getByTestId("node-health")).not.toHaveTextContent("in a row could not be");
+});
+
+test.each([
+  ["reserved", "Online · reserved for others"],
+  ["maintenance", "Online · in maintenance"],
+  [null, "Online"],
+])("free slots that nobody gets are not shown as free: %s", (unavailable, said) => {
+  const node = {
+    state: "ONLINE",
+    state_reason: "",
+    state_parts: [],
+    scheduling: "open",
+    health: "ok",
+    health_reason: "",
+  };
+  render(
+    <MantineProvider withCssVariables={false} withGlobalClasses={false}>
+      <NodeState node={{ ...node, unavailable } as unknown as Parameters<typeof NodeState>[0]["node"]} />
+    </MantineProvider>,
+  );
+  expect(document.body).toHaveTextContent(new RegExp(`${said}$`));
 });

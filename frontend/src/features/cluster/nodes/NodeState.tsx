@@ -2,7 +2,7 @@ import { useTranslation } from "react-i18next";
 
 import type { Node } from "../../../api/queries";
 import { StateBadge } from "../../../components/StateBadge";
-import { reasonText } from "../../../components/text/Message";
+import { reasonText, sentence } from "../../../components/text/Message";
 import { word } from "../../../i18n/words";
 
 export function NodeState({ node }: { node: Node }) {
@@ -13,11 +13,13 @@ export function NodeState({ node }: { node: Node }) {
         <StateBadge state={node.state} plain />
       </span>
       {node.scheduling === "open" ? null : <span className="dim"> · {t(`nodes.scheduling.${node.scheduling}`)}</span>}
-      {node.unavailable === "maintenance" ? <span className="dim"> · {t("slot.unavailable.maintenance")}</span> : null}
+      {node.unavailable === "maintenance" || node.unavailable === "reserved" ? (
+        <span className="dim"> · {t(`slot.unavailable.${node.unavailable}`)}</span>
+      ) : null}
       {node.health === "ok" ? null : (
         <span
           style={{ color: node.health === "quarantined" ? "var(--bad)" : "var(--warn)" }}
-          title={node.health_reason}
+          title={sentence(node.health_reason)}
         >
           {" "}
           · {word(t, "nodes.healthWord", node.health)}
