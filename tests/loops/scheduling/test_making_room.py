@@ -15,7 +15,7 @@ from muster_server.loops.scheduler import SchedulerLoop
 from muster_server.services.core.writes import Outdated
 from muster_server.services.scheduling.placement import preempt, resize
 from muster_server.services.scheduling.snapshot import load_scheduler_snapshot
-from support.agent import start
+from support.agent import leave, start
 
 
 @pytest.fixture
@@ -232,3 +232,71 @@ def test_an_attempt_is_not_preempted_before_it_has_run_as_long_as_it_asked_for(
     assert [a.yield_kind for a in attempts(database)] == ["preempt"]
     (event,) = show("/trials/1/events?type=attempt.preempted")["items"]
     assert "trial 1 of experiment 2 has priority 80" in event["message"]
+
+
+ROLES = """
+name: gang
+code: {{installed: /srv/code}}
+resources: {{priority: {priority}}}
+roles:
+  learner: {{entrypoint: train.py, resources: {{slots: 1}}}}
+  rollout: {{entrypoint: train.py, count: 2, on_failure: restart}}
+"""
+
+
+def start_all(controller, node):
+    """Drive every allocation of the node to RUNNING; their ids."""
+    ids = [assignment.spec.allocation_id for assignment in node.poll().values()]
+    for id_ in ids:
+        node.get_ready(id_)
+    controller.tick()
+    for id_ in ids:
+        node.run(id_)
+    controller.tick()
+    return ids
+
+
+def test_a_gang_of_roles_gives_way_whole_to_another_one_and_comes_back(
+    controller, agent, member_client, show, database
+):
+    def submit(priority):
+        document = ROLES.format(priority=priority)
+        return member_client.post("/api/v1/experiments", json={"document": document}).json()["id"]
+
+    node = agent(slots=3)
+    first = submit(20)
+    controller.tick()
+    members = start_all(controller, node)
+    assert len(members) == 3
+    second = submit(80)
+    controller.tick()
+    told = node.poll()
+    assert {a.spec.allocation_id: (a.desired, a.stop_kind) for a in told.values()} == {
+        id_: ("stop", "preempt") for id_ in members
+    }
+    (event,) = show("/trials/1/events?type=attempt.preempted")["items"]
+    assert f"trial 1 of experiment {second} has priority 80" in event["message"]
+
+    for id_ in members[:-1]:
+        leave(controller, node, id_, step=7)
+    # No slot is given away while one member may still run.
+    assert show(f"/experiments/{second}/trials")["items"][0]["state"] == "QUEUED"
+    leave(controller, node, members[-1], step=7)
+    node.beat()
+    controller.tick()
+    assert show(f"/experiments/{first}/trials")["items"][0]["state"] == "QUEUED"
+    others = start_all(controller, node)
+    assert show(f"/experiments/{second}/trials")["items"][0]["state"] == "RUNNING"
+    assert set(others).isdisjoint(members)
+
+    for id_ in others:
+        node.exit(id_)
+    controller.tick()
+    node.beat()
+    controller.tick()
+    assert len(start_all(controller, node)) == 3
+    (trial,) = show(f"/experiments/{first}/trials")["items"]
+    assert (trial["state"], show(f"/trials/{trial['id']}")["attempt_no"]) == ("RUNNING", 2)
+    with database.read() as session:
+        row = session.get_one(TrialRow, trial["id"])
+        assert (row.failures_user, row.failures_infra) == (0, 0)
