@@ -1,5 +1,5 @@
 import { IconArrowDown, IconArrowUp, IconArrowsSort } from "@tabler/icons-react";
-import { memo, type ReactNode, useLayoutEffect, useRef } from "react";
+import { Fragment, isValidElement, memo, type ReactNode, useLayoutEffect, useRef } from "react";
 
 import { ROW_PX, useDensity } from "../../lib/density";
 import { MISSING } from "../../lib/format";
@@ -176,6 +176,10 @@ function HeadText<T>({ column: { header, sort, quiet } }: { column: Column<T> })
   );
 }
 
+/** Several pieces as one: the cells of a card are flexible boxes, which would set them side by side. */
+const inOne = (content: ReactNode): ReactNode =>
+  isValidElement(content) && content.type === Fragment ? <span>{content}</span> : content;
+
 interface RowProps<T> extends Pick<Props<T>, "columns" | "selection"> {
   row: T;
   /** Among all rows, where not all are drawn. */
@@ -219,7 +223,7 @@ const Row = memo(function Row<T>({ row, columns, selection, index, isCard }: Row
           data-phone={column.phone === false ? "off" : undefined}
           className={column.align === "right" ? css["right"] : undefined}
         >
-          {column.cell(row)}
+          {inOne(column.cell(row))}
         </td>
       ))}
     </tr>

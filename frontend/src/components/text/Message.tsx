@@ -20,22 +20,22 @@ export function Message({
   const own = messageOf(kind, code);
   if (own === null) return sentence(text);
   return (
-    <>
+    <span>
       {own}
       {text ? <Original text={text} /> : null}
-    </>
+    </span>
   );
 }
 
 /** Why something waits or may not be: from its parts where the language has them, else as the server put it. */
 export function Reason({ text, parts }: { text: string; parts: readonly Part[] | undefined }) {
   const own = messageParts(parts);
-  if (own === null) return <Marked text={text} parts={parts} />;
+  // One element: the cells of a card are flexible boxes, which would set its pieces side by side.
   return (
-    <>
-      <Marked text={own} parts={parts} />
-      {own.endsWith(COLON) ? <Original text={text} /> : null}
-    </>
+    <span>
+      <Marked text={own ?? text} parts={parts} />
+      {own?.endsWith(COLON) ? <Original text={text} /> : null}
+    </span>
   );
 }
 

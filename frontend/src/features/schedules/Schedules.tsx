@@ -43,7 +43,7 @@ export function Schedules() {
   const columns: Column<Schedule>[] = [
     lead("name", t("schedules.name"), (one) => <Clamped text={one.name} />),
     column("times", t("schedules.times"), (one) => (
-      <>
+      <span>
         {i18n.language === "zh-CN" ? (
           <Suspense>
             <ChineseTimes cron={one.cron} />
@@ -54,7 +54,7 @@ export function Schedules() {
         <span className={`dim ${layout["nowrap"]}`}>
           <code>{one.cron}</code> {one.timezone}
         </span>
-      </>
+      </span>
     )),
     column("next", t("schedules.next"), (one) =>
       one.is_paused ? t("schedules.paused") : <Stamp at={one.upcoming[0] ?? null} />,

@@ -34,7 +34,7 @@ test("each problem says whether it keeps new work away", () => {
     "12 MiB are free in /dataDisk: no new trials are placed here until this is resolved.",
   );
   expect(screen.getByTestId("node-health")).toHaveTextContent("7 s aheadClock: trials are still placed here.");
-  expect(screen.getByTestId("node-health")).toHaveTextContent("loudfans: trials are still placed here.");
+  expect(screen.getByTestId("node-health")).toHaveTextContent("Loudfans: trials are still placed here.");
 });
 
 test("a device that others use keeps new work off its slot, unless the pool ignores that", () => {

@@ -2,7 +2,7 @@ import { useTranslation } from "react-i18next";
 
 import type { Node } from "../../../api/queries";
 import { Notice } from "../../../components/basics";
-import { clausesOf } from "../../../i18n/server";
+import { sentence } from "../../../components/text/Message";
 import { word } from "../../../i18n/words";
 
 /** Everything that is wrong with a node, one sentence each, and whether it keeps new work away. */
@@ -25,11 +25,7 @@ export function NodeHealth({
         const isKept = problem.blocks && (slot === null || node.slots.some((one) => one.index === slot && one.problem));
         const text = !isKept ? "nodes.problemOpen" : slot === null ? "nodes.problemBlocks" : "nodes.problemBlocksSlot";
         return (
-          <Notice
-            key={problem.kind + problem.message}
-            tone={isKept ? "bad" : "warn"}
-            title={clausesOf(problem.message) ?? problem.message}
-          >
+          <Notice key={problem.kind + problem.message} tone={isKept ? "bad" : "warn"} title={sentence(problem.message)}>
             {t(text, {
               kind: word(t, "nodes.problem", problem.kind),
               slot: slot ?? "",
