@@ -427,6 +427,7 @@ test("in Chinese the clauses of a reason that are known are said so, and what a 
   expect(clausesOf(said)).toBeNull();
   await setLanguage("zh-CN");
   expect(clausesOf(said)).toBe("gpu-1 上的 rank 3 以退出码 1 结束：ValueError: a; b；未重启：restarts.user 为 0");
+  expect(clausesOf("trial 2: rank 0 on n1 exited with code 7")).toBe("试验 2：n1 上的 rank 0 以退出码 7 结束");
   expect(clausesOf("infra restart (1 of 3 used), at once")).toBe("因基础设施故障而重启（已用 1/3），立即");
   expect(clausesOf("the script said so; and this")).toBeNull();
   show(<Message kind="terminations" code="user_error" text={said} />);

@@ -430,6 +430,7 @@ export const words: Readonly<Record<string, string>> = {
   "{{who}} exited with code {{code}}: {{message}}": "{{who}} 以退出码 {{code}} 结束：{{message}}",
   "{{who}} exited with code {{code}}": "{{who}} 以退出码 {{code}} 结束",
   "{{who}}: was killed by {{signal}}": "{{who}} 被 {{signal}} 终止",
+  "trial {{no}}: {{message}}": "试验 {{no}}：{{message}}",
   "rank {{rank}} on {{node}}": "{{node}} 上的 rank {{rank}}",
   "{{node}} could not prepare: {{message}}": "{{node}} 准备失败：{{message}}",
   "{{node}} ended without saying how": "{{node}} 结束时没有说明原因",
