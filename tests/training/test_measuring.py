@@ -177,3 +177,14 @@ def test_equal_trainings_of_fast_steps_have_equal_losses_at_every_step(trained: 
             assert once.series(name, rank) == again.series(name, rank)
         # What is measured is of fewer rows, each over the steps since the one before.
         assert max(once.series("time/step_ms", rank)) == 120
+
+
+def test_a_process_ends_in_peace_while_gloo_tells_of_a_collective() -> None:
+    done = subprocess.run(
+        [sys.executable, str(WORKERS / "told_at_exit.py")],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
+import time
+import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -22,6 +25,23 @@ UNSURE_NS = 250_000
 """Uncertainty in ns about the end of a collective above which a callback is worth its cost."""
 MAX_UNSURE_SIZES = 256
 """Number of kinds and sizes of collectives per group that get a callback."""
+SETTLE_S = 5.0
+"""Longest time in seconds that a process waits at its exit for the callbacks of collectives that are over."""
+SETTLE_LOOK_S = 0.001
+
+_told: dict[weakref.ref[Callable[[Any], None]], Any] = {}
+"""Works whose callback gloo still holds, by the callback. Threads change it."""
+
+
+@atexit.register
+def _settle() -> None:
+    """Wait until gloo has let go of the callbacks of all collectives that are over. Where one of its
+    threads wants the interpreter that is about to end, the process aborts. What a peer keeps waiting is left."""
+    deadline = time.monotonic() + SETTLE_S
+    while any(work.is_completed() for work in list(_told.values())):
+        if time.monotonic() > deadline:
+            return
+        time.sleep(SETTLE_LOOK_S)
 
 
 def create(options: Any, backend_options: Any) -> Any:
@@ -128,6 +148,7 @@ class _Ends:
 
         if record.kind in self._silent:
             return False
+        _told[weakref.ref(done, _told.pop)] = work
         try:
             work.get_future().add_done_callback(done)
         except RuntimeError:
