@@ -199,6 +199,39 @@ def test_pilots_come_for_a_gang_run_it_and_leave(
     assert len(batch.submitted) == 2
 
 
+@pytest.mark.parametrize("is_exclusive", [False, True])
+def test_a_pilot_that_comes_and_leaves_between_two_looks_is_neither_canceled_nor_a_failure(
+    pool, submit, show, passes, batch, join, controller, time_machine, is_exclusive
+):
+    pool(exclusive=is_exclusive)
+    experiment_id = submit(slots=2, pool="gpu")
+    time_machine.shift(5)
+    passes()
+    assert states(show) == ["pending"]
+    (job,) = batch.submitted
+    node = join(job)
+    node.beat()
+    controller.tick()
+    node.get_ready(node.only().spec.allocation_id, port=1234)
+    controller.tick()
+    node.run(node.only().spec.allocation_id)
+    node.exit(node.only().spec.allocation_id)
+    controller.tick()
+    assert trial_of(show, experiment_id)["state"] == "COMPLETED"
+    node.leave("closing")
+    time_machine.shift(30)
+    node.leave("gone", "it was started for one allocation, which has ended")
+    controller.tick()
+    batch.jobs[job.id] = Seen(ref=batch.jobs[job.id].ref, state="ended", reason="COMPLETED")
+    passes()
+    (pilot,) = show("/pools/gpu/pilots")["items"]
+    assert (pilot["state"], pilot["reason"]) == ("ended", "its job is complete (COMPLETED)")
+    assert batch.canceled == []
+    provider = show("/pools/gpu/provider")
+    assert provider["failures"] == 0
+    assert provider["spent_slot_hours"] == pytest.approx(2 * 30 / 3600, rel=0.01)
+
+
 def test_rows_are_written_before_a_job_is_submitted(
     pool, submit, passes, batch, database, time_machine
 ):

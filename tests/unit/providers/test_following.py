@@ -51,7 +51,10 @@ def test_a_registered_node_counts_even_if_no_listing_arrives():
 
 def test_a_listing_that_fails_says_nothing():
     for state in ("submitting", "pending", "starting", "up", "ending"):
-        assert after(pilot(state, age_s=1e5, was_up=True, has_node=state == "up")) is None
+        assert (
+            after(pilot(state, age_s=1e5, was_up=state in ("up", "ending"), has_node=state == "up"))
+            is None
+        )
 
 
 def test_two_listings_without_it_and_no_heartbeat_end_a_pilot():
@@ -79,6 +82,16 @@ def test_a_heartbeat_counts_more_than_the_word_of_the_batch_system():
 def test_a_pilot_that_has_left_has_ended():
     left = up(has_node=False, is_heard=False)
     assert after(left, is_listed=True) == ("ended", "its node has left the cluster", False)
+
+
+@pytest.mark.parametrize("state", ["submitting", "pending", "starting"])
+def test_a_pilot_that_came_and_left_between_two_looks_is_not_on_its_way_and_no_failure(state):
+    been = pilot(state, was_up=True)
+    assert not been.is_coming
+    assert after(been, seen("running")) == ("ending", "its node has left the cluster", False)
+    assert after(been, seen("ended", "COMPLETED")) == (
+        "ended", "its job is complete (COMPLETED)", False,
+    )  # fmt: skip
 
 
 def test_how_the_job_of_a_pilot_that_has_left_ended_is_still_asked_for():

@@ -77,13 +77,15 @@ def follow(
         return _change(pilot, PilotState.UP, ref=seen.ref if seen else None, reason="")
     if seen is not None and seen.state == "ended" and not pilot.is_heard:
         return _end(pilot, _how_it_ended(seen))
-    if pilot.was_up and not pilot.has_node and pilot.state is PilotState.UP:
+    # Its node may have come and gone since the last look.
+    if pilot.was_up and not pilot.has_node and pilot.state is not PilotState.ENDING:
         if seen is None and is_listed:
             return _end(pilot, LEFT)
         return PilotChange(
             pilot_id=pilot.id,
             before=pilot.state,
             after=PilotState.ENDING,
+            ref=seen.ref if seen else None,
             reason=LEFT,
             is_leaving=True,
         )

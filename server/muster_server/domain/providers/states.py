@@ -65,6 +65,6 @@ class Pilot:
 
     @property
     def is_coming(self) -> bool:
-        """Whether it is on its way. One whose node is registered is there, whatever its state says
-        until its batch system is asked next."""
-        return self.state in COMING and not self.has_node
+        """Whether it is on its way. One whose node is registered, or has been, is not, whatever its state
+        says until its batch system is asked next."""
+        return self.state in COMING and not self.has_node and not self.was_up

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from muster.wire import (
@@ -32,6 +32,7 @@ from muster_server.db.models import (
     LogStreamRow,
     NodeRow,
     NodeSlotRow,
+    PilotRow,
     TrialRow,
 )
 from muster_server.domain.nodes.devices import match_slots
@@ -141,6 +142,8 @@ def _register(
         setattr(node, name, value)
     _update_slots(session, node, request, now)
     adopt, forget = _reconcile(session, node, request, held, rebooted=rebooted, now=now)
+    if is_first and node.is_pilot:
+        _note_pilot(session, node.name, now)
     _enter(session, node, is_first=is_first, rebooted=rebooted, now=now)
     touch(session, "cluster", f"node:{node.id}", "loops")
     return RegisterReply(
@@ -151,6 +154,16 @@ def _register(
         lease_s=terms.lease_s,
         adopt=adopt,
         forget=forget,
+    )
+
+
+def _note_pilot(session: Session, pilot_id: str, now: dt.datetime) -> None:
+    """Record that the node of a pilot is in the cluster: it may be gone again before its batch system is
+    asked next. Does nothing for one that no provider asked for."""
+    session.execute(
+        update(PilotRow)
+        .where(PilotRow.id == pilot_id)
+        .values(was_up=True, started_at=func.coalesce(PilotRow.started_at, now))
     )
 
 

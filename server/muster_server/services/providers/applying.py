@@ -169,7 +169,9 @@ def note_success(session: Session, pool: str, *, now: dt.datetime) -> None:
 
 def cancel(session: Session, pilot_id: str, before: PilotState, *, now: dt.datetime) -> None:
     """Record that nothing waits for a pilot any more. Raises Outdated if it has moved on, or has come."""
-    if session.scalar(select(NodeRow.id).where(NodeRow.name == pilot_id)) is not None:
+    has_node = select(NodeRow.id).where(NodeRow.name == pilot_id).exists()
+    is_there = (PilotRow.id == pilot_id) & (PilotRow.was_up | has_node)
+    if session.scalar(select(PilotRow.id).where(is_there)) is not None:
         raise Outdated(f"pilot {pilot_id} has come")
     is_unknown_there = before is PilotState.WANTED
     after = PilotState.ENDED if is_unknown_there else PilotState.ENDING
