@@ -2,13 +2,15 @@
 
     python -m venv /tmp/peers
     /tmp/peers/bin/pip install --no-deps scan-bench mf-prior-bench
-    python bench/stopping/compare.py --data /tmp/peers/lib/python3.*/site-packages [--seeds 30] [--only TEXT]
+    /tmp/peers/bin/pip download --no-deps --no-binary :all: --dest /tmp/lcdb lcdb
+    python bench/stopping/compare.py --data /tmp/peers/lib/python3.*/site-packages \
+        --lcdb /tmp/lcdb/lcdb-0.1.0.tar.gz [--seeds 30] [--only TEXT] [--figure FILE]
 
 Every rule gets the same random trials in the same order, so only the stopping differs. What counts is
 the regret of the model in hand, that with the best reported value so far: its true value, less the
 best end there is, where 1 is the median end. Prints, for each problem, the median regret at each budget,
 and how many units each rule needs to be as good as ASHA by promotion is at the largest budget.
-Curves come from `stopping/recorded_curves`, rules from `stopping/rules`.
+Curves come from `stopping/recorded_curves`, rules from `stopping/rules`, and the figure from `stopping/ecdf_figure`.
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import optuna
 
 sys.path.insert(0, str(Path(__file__).parent))
+import ecdf_figure
 from recorded_curves import CurveSet, curve_sets
 from rules import RULES, WORKERS, Spent
 
@@ -46,19 +50,21 @@ Traces = dict[str, dict[str, list[Trace]]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="site-packages with the curves")
+    parser.add_argument("--lcdb", type=Path, help="source archive of lcdb")
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--only", default="", help="problems whose name has this in it")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--known", type=Path, help="results to begin with, and to write to")
+    parser.add_argument("--figure", type=Path, help="where to draw, as SVG")
     options = parser.parse_args()
     print(
-        f"Python {platform.python_version()}, {options.seeds} seeds, "
+        f"Python {platform.python_version()}, Optuna {optuna.__version__}, {options.seeds} seeds, "
         f"{WORKERS} workers, load {os.getloadavg()[0]:.1f}\n"
     )
     known = options.known if options.known and options.known.exists() else None
     traces: Traces = json.loads(known.read_text()) if known else {}
     lengths: dict[str, int] = {}
-    for problem in curve_sets(options.data):
+    for problem in curve_sets(options.data, options.lcdb):
         if options.only not in problem.name:
             continue
         lengths[problem.name] = problem.length
@@ -68,6 +74,9 @@ def main() -> None:
         print(row(problem, traces[problem.name]), flush=True)
     whole = {name: traces[name] for name in lengths}
     print("\n" + "\n".join(summary(whole, lengths)))
+    if options.figure:
+        reached = {rule: ecdf(whole, lengths, rule) for rule in RULES}
+        options.figure.write_text(ecdf_figure.draw(reached, max(BUDGETS)))
 
 
 # ---------------------------------------------------------------- the searches

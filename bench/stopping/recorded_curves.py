@@ -1,13 +1,16 @@
 """Learning curves whose ends are known, for `compare.py`: a trial is a curve that is drawn.
 
-Read from the packages scan-bench and mf-prior-bench in a folder; nothing is downloaded here.
+Read from the packages scan-bench and mf-prior-bench in a folder, and from the source archive of lcdb;
+nothing is downloaded here.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import math
 import sys
+import tarfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,6 +27,8 @@ Array = NDArray[np.float64]
 LENGTH = 27
 """Units of a full training where the source does not say it."""
 OPENCLIP_LENGTHS = (6, 7, 8, 9, 10)
+LCDB_DATASETS, LCDB_LEARNERS, LCDB_SPLITS, LCDB_ANCHORS = 10, 18, 20, 14
+"""How many of the largest data sets, and what each must have at least."""
 DRAWS = 600
 """Configurations of a synthetic problem."""
 
@@ -51,10 +56,12 @@ class CurveSet:
         return self.observed(self.true, rows, seed), regrets
 
 
-def curve_sets(folder: Path) -> Iterator[CurveSet]:
+def curve_sets(folder: Path, lcdb: Path | None) -> Iterator[CurveSet]:
     """Yield all problems: recorded ones, MF-Hartmann, and power laws."""
     yield from openclip(folder)
     yield language_models(folder)
+    if lcdb is not None:
+        yield from sample_sizes(lcdb)
     for dims, quality in ((3, "moderate"), (6, "moderate"), (3, "terrible"), (6, "terrible")):
         yield hartmann(folder, dims, quality)
     yield from (power_law(crossing) for crossing in (0.0, 1.0))
@@ -90,6 +97,50 @@ def language_models(folder: Path) -> CurveSet:
         if len(run) >= len(ninths) and max(run)[0] > 0.98
     ]
     return CurveSet("Language models", np.array(curves))
+
+
+def sample_sizes(archive: Path) -> Iterator[CurveSet]:
+    """Yield learners of lcdb whose training grows by samples: error rates on the largest data sets."""
+    rows: dict[int, dict[tuple[str, int], list[tuple[float, float]]]] = {}
+    with tarfile.open(archive) as tar:
+        member = next(m for m in tar.getmembers() if m.name.endswith("database-accuracy.csv"))
+        file = tar.extractfile(member)
+        assert file is not None
+        for row in csv.reader(io.TextIOWrapper(file)):
+            if row[0] != "openmlid":
+                place = (row[1], int(row[2]))
+                errors = (1 - float(row[8]), 1 - float(row[9]))
+                rows.setdefault(int(row[0]), {}).setdefault(place, []).append(errors)
+    found = [s for no, of in rows.items() if (s := _of_dataset(no, of)) is not None]
+    yield from (curves for _, curves in sorted(found, key=lambda s: -s[0])[:LCDB_DATASETS])
+
+
+def _of_dataset(
+    no: int, rows: dict[tuple[str, int], list[tuple[float, float]]]
+) -> tuple[int, CurveSet] | None:
+    whole = {place for place, splits in rows.items() if len(splits) >= LCDB_SPLITS}
+    learners = sorted({learner for learner, _ in whole})
+    anchors = [
+        a
+        for a in sorted({anchor for _, anchor in whole})
+        if sum((learner, a) in whole for learner in learners) >= LCDB_LEARNERS
+    ]
+    learners = [name for name in learners if all((name, a) in whole for a in anchors)]
+    if len(anchors) < LCDB_ANCHORS or len(learners) < LCDB_LEARNERS:
+        return None
+    sizes = np.log(np.maximum(anchors[-1] * np.arange(1, LENGTH + 1) / LENGTH, anchors[0]))
+
+    def curves(value: Callable[[list[tuple[float, float]]], float]) -> Array:
+        """Return the values at each size, between the anchors in the logarithm."""
+        at = [[value(rows[name, a]) for a in anchors] for name in learners]
+        return np.array([np.interp(sizes, np.log(anchors), values) for values in at])
+
+    splits = [curves(lambda errors, s=s: errors[s][0]) for s in range(LCDB_SPLITS)]  # type: ignore[misc]
+    return anchors[-1], CurveSet(
+        f"LCDB, data set {no}",
+        curves(lambda errors: float(np.mean([test for _, test in errors]))),
+        lambda _true, drawn, seed: splits[seed % LCDB_SPLITS][drawn],
+    )
 
 
 def hartmann(folder: Path, dims: int, quality: str) -> CurveSet:

@@ -1,12 +1,16 @@
-"""What stops trials early: the methods of Muster.
+"""What stops trials early: Muster's methods and Optuna's pruners.
 
 All get the same trials in the same order, `WORKERS` at a time at the same speed, and hear of every unit.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from functools import partial
+from typing import Literal, Protocol
+
+import optuna
 
 from muster_server.domain.search import SearchSpec
 from muster_server.domain.search.methods import Rule
@@ -21,6 +25,35 @@ Reach = Callable[[int, int], float]
 
 class Spent(Exception):
     """The budget is used up."""
+
+
+class StopsTrials(Protocol):
+    def choose(self) -> int:
+        """Return the trial that trains next: a new one, or one that was paused."""
+        ...
+
+    def goes_on(self, trial: int, unit: int, value: float) -> bool: ...
+
+
+def drive(rule: StopsTrials, length: int, reach: Reach) -> None:
+    agenda: list[tuple[int, int]] = []
+    units: dict[int, int] = {}
+
+    def begin(now: int) -> None:
+        heapq.heappush(agenda, (now + 1, rule.choose()))
+
+    for _ in range(WORKERS):
+        begin(0)
+    while True:
+        now, trial = heapq.heappop(agenda)
+        unit = units[trial] = units.get(trial, 0) + 1
+        if rule.goes_on(trial, unit, reach(trial, unit)) and unit < length:
+            heapq.heappush(agenda, (now + 1, trial))
+        else:
+            begin(now)
+
+
+# ---------------------------------------------------------------- Muster
 
 
 def muster(rule: Rule, length: int, trials: int, reach: Reach) -> None:
@@ -46,8 +79,51 @@ def muster(rule: Rule, length: int, trials: int, reach: Reach) -> None:
         first += count
 
 
+# ---------------------------------------------------------------- Optuna
+
+
+class OptunaPruner:
+    def __init__(self, pruner: optuna.pruners.BasePruner, length: int) -> None:
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        # The name of a study decides on the brackets of Hyperband.
+        sampler = optuna.samplers.RandomSampler(seed=0)
+        self.study = optuna.create_study(study_name="curves", sampler=sampler, pruner=pruner)
+        self.length, self.trials = length, list[optuna.Trial]()
+
+    def choose(self) -> int:
+        self.trials.append(self.study.ask())
+        return len(self.trials) - 1
+
+    def goes_on(self, trial: int, unit: int, value: float) -> bool:
+        known = self.trials[trial]
+        known.report(min(value, 1e30), unit)
+        if unit == self.length:
+            self.study.tell(known, min(value, 1e30))
+        elif known.should_prune():
+            self.study.tell(known, state=optuna.trial.TrialState.PRUNED)
+            return False
+        return True
+
+
+def _pruner(kind: Literal["sha", "hyperband", "median"], length: int) -> OptunaPruner:
+    made = {
+        "sha": lambda: optuna.pruners.SuccessiveHalvingPruner(
+            min_resource=1, reduction_factor=DIVISOR
+        ),
+        "hyperband": lambda: optuna.pruners.HyperbandPruner(
+            min_resource=1, max_resource=length, reduction_factor=DIVISOR
+        ),
+        "median": lambda: optuna.pruners.MedianPruner(),
+    }
+    return OptunaPruner(made[kind](), length)
+
+
 Play = Callable[[int, int, Reach], None]
 """(length, trials that the budget could begin, reach)"""
+
+
+def _driven(make: Callable[[int], StopsTrials]) -> Play:
+    return lambda length, _trials, reach: drive(make(length), length, reach)
 
 
 def _searcher(rule: Rule) -> Play:
@@ -60,4 +136,7 @@ RULES: dict[str, Play] = {
     "Muster ASHA, promotion": _searcher("promotion"),
     "Muster Hyperband": _searcher("synchronous"),
     "Muster median": _searcher("median"),
+    "Optuna SuccessiveHalving": _driven(partial(_pruner, "sha")),
+    "Optuna Hyperband": _driven(partial(_pruner, "hyperband")),
+    "Optuna Median": _driven(partial(_pruner, "median")),
 }
