@@ -10,7 +10,8 @@ Every rule gets the same random trials in the same order, so only the stopping d
 the regret of the model in hand, that with the best reported value so far: its true value, less the
 best end there is, where 1 is the median end. Prints, for each problem, the median regret at each budget,
 and how many units each rule needs to be as good as ASHA by promotion is at the largest budget.
-Curves come from `stopping/recorded_curves`, rules from `stopping/rules`, and the figure from `stopping/ecdf_figure`.
+Curves come from `stopping/recorded_curves`, rules from `stopping/rules` and `stopping/curve_model`,
+and the figure from `stopping/ecdf_figure`.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def summary(traces: Traces, lengths: dict[str, int]) -> Iterator[str]:
 
 
 def ratios(of: dict[str, list[Trace]], length: int, rule: str) -> list[float]:
-    """Return median units to the target, of the reference's: of all seeds, then of seeds drawn anew.
+    """Return mean units to the target, of the reference's: of all seeds, then of seeds drawn anew.
 
     The target is the median regret of the reference at the largest budget. Seeds that never reach it
     count as twice the budget.
@@ -184,7 +185,7 @@ def ratios(of: dict[str, list[Trace]], length: int, rule: str) -> list[float]:
     )
     rng = np.random.default_rng(0)
     rows = [np.arange(len(mine)), *rng.integers(len(mine), size=(RESAMPLES, len(mine)))]
-    return [float(np.median(mine[seeds]) / np.median(theirs[seeds])) for seeds in rows]
+    return [float(mine[seeds].mean() / theirs[seeds].mean()) for seeds in rows]
 
 
 def ecdf(traces: Traces, lengths: dict[str, int], rule: str) -> list[tuple[float, float]]:
