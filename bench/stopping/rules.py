@@ -115,7 +115,7 @@ class OptunaPruner:
 
 
 def _pruner(kind: Literal["sha", "hyperband", "median"], length: int) -> OptunaPruner:
-    made = {
+    made: dict[str, Callable[[], optuna.pruners.BasePruner]] = {
         "sha": lambda: optuna.pruners.SuccessiveHalvingPruner(
             min_resource=1, reduction_factor=DIVISOR
         ),
@@ -197,7 +197,7 @@ def _normal(u: Array) -> Array:
     """The normal distribution function to 1e-7 (Abramowitz and Stegun 7.1.26)."""
     a = np.abs(u) / math.sqrt(2)
     t = 1 / (1 + 0.3275911 * a)
-    series = 1.061405429
+    series: Array = np.full_like(t, 1.061405429)
     for factor in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
         series = series * t + factor
     return np.asarray(0.5 * (1 + np.sign(u) * (1 - series * t * np.exp(-a * a))))
