@@ -108,7 +108,7 @@ class SimulatedAgent:
         self._instance_id = uuid.uuid4().hex
         self._waiting = Connection(url)
         self._calling = Connection(url)
-        self._allocations: dict[str, _Allocation] = {}
+        self.allocations: dict[str, SimulatedAllocation] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def register(self, join_token: str) -> None:
@@ -173,55 +173,63 @@ class SimulatedAgent:
         for task in self._tasks:
             task.cancel()
 
+    async def beat(self) -> None:
+        """One heartbeat. Raises Refused, OSError or TimeoutError."""
+        request = LeaseRequest(
+            node_id=self.node_id,
+            session_epoch=self.epoch,
+            usage=NodeUsage(
+                cpu_pct=50.0,
+                memory_used_bytes=1 << 29,
+                memory_total_bytes=1 << 30,
+                disk_free_bytes=1 << 40,
+            ),
+            running=list(self.allocations),
+            accepts_credential=True,
+            problems=[],
+        )
+        body = await self._call("lease", "/lease", msgspec.json.encode(request))
+        reply = msgspec.json.decode(body, type=LeaseReply)
+        self._credential = reply.credential or self._credential
+        self._heartbeat_s = reply.heartbeat_s
+
+    async def poll(self, wait_s: float) -> AssignmentsReply:
+        """One question for assignments. Raises Refused, OSError or TimeoutError."""
+        query = urlencode(
+            {
+                "node_id": self.node_id,
+                "session_epoch": self.epoch,
+                "index": self.index,
+                "wait": wait_s,
+            }
+        )
+        body = await self._waiting.request(
+            "GET", f"/agent/v1/assignments?{query}", token=self._credential
+        )
+        return msgspec.json.decode(body, type=AssignmentsReply)
+
     async def _heartbeats(self) -> None:
         # Agents that joined one after the other do not beat together.
         await asyncio.sleep(_DRAW.uniform(0, self._heartbeat_s))
         while True:
-            request = LeaseRequest(
-                node_id=self.node_id,
-                session_epoch=self.epoch,
-                usage=NodeUsage(
-                    cpu_pct=50.0,
-                    memory_used_bytes=1 << 29,
-                    memory_total_bytes=1 << 30,
-                    disk_free_bytes=1 << 40,
-                ),
-                running=list(self._allocations),
-                accepts_credential=True,
-                problems=[],
-            )
             try:
-                body = await self._call("lease", "/lease", msgspec.json.encode(request))
+                await self.beat()
             except (Refused, OSError, TimeoutError):
                 await asyncio.sleep(ERROR_PAUSE_S)
                 continue
-            reply = msgspec.json.decode(body, type=LeaseReply)
-            self._credential = reply.credential or self._credential
-            self._heartbeat_s = reply.heartbeat_s
             await asyncio.sleep(self._heartbeat_s)
 
     async def _follow(self) -> None:
         while True:
             began = time.perf_counter()
             asked = self.index
-            query = urlencode(
-                {
-                    "node_id": self.node_id,
-                    "session_epoch": self.epoch,
-                    "index": asked,
-                    "wait": POLL_WAIT_S if asked >= 0 else 0,
-                }
-            )
             try:
-                body = await self._waiting.request(
-                    "GET", f"/agent/v1/assignments?{query}", token=self._credential
-                )
+                reply = await self.poll(POLL_WAIT_S if asked >= 0 else 0)
             except (Refused, OSError, TimeoutError) as error:
                 self._note_error("assignments", error)
                 await asyncio.sleep(ERROR_PAUSE_S)
                 continue
             took_s = time.perf_counter() - began
-            reply = msgspec.json.decode(body, type=AssignmentsReply)
             self.index = reply.index
             if asked < 0:
                 self._timings.ms["assignments, first"].append(1000 * took_s)
@@ -233,18 +241,18 @@ class SimulatedAgent:
                 await asyncio.sleep(0.02)  # as the real one: a burst of changes becomes one answer
 
     def _want(self, assignments: dict[str, Assignment]) -> None:
-        for allocation_id in self._allocations.keys() - assignments.keys():
-            self._allocations.pop(allocation_id).is_forgotten = True
+        for allocation_id in self.allocations.keys() - assignments.keys():
+            self.allocations.pop(allocation_id).is_forgotten = True
         for allocation_id, assignment in assignments.items():
-            allocation = self._allocations.get(allocation_id)
+            allocation = self.allocations.get(allocation_id)
             if allocation is None:
-                allocation = self._allocations[allocation_id] = _Allocation(assignment)
+                allocation = self.allocations[allocation_id] = SimulatedAllocation(assignment)
                 self._spawn(self._live(allocation))
                 self._spawn(self._send(allocation))
             allocation.assignment = assignment
             allocation.changed.set()
 
-    async def _live(self, allocation: _Allocation) -> None:
+    async def _live(self, allocation: SimulatedAllocation) -> None:
         """PREPARING to EXITED, as fast as the server says so."""
         spec, behaviour = allocation.assignment.spec, self._behaviour
         rendezvous = None
@@ -268,7 +276,7 @@ class SimulatedAgent:
                 if left_s <= 0:
                     break
                 if behaviour.report_s:
-                    allocation.report(_metrics(allocation, behaviour))
+                    allocation.report(metrics_of(allocation, behaviour))
                     allocation.log += b"x" * (behaviour.log_bytes - 1) + b"\n"
                 pause_s = min(left_s, behaviour.report_s or left_s)
                 await allocation.until(
@@ -279,44 +287,15 @@ class SimulatedAgent:
         ended = ExitInfo(cause="stopped" if was_asked else "success", message="")
         allocation.report(StateRecord(observed="EXITED", exit=ended))
 
-    async def _send(self, allocation: _Allocation) -> None:
+    async def _send(self, allocation: SimulatedAllocation) -> None:
         """Records as they come, and the log, in the rhythm of a real agent."""
-        spec = allocation.assignment.spec
-        path = f"/allocations/{spec.allocation_id}"
         while not allocation.is_forgotten:
             await allocation.reported.wait()
             await asyncio.sleep(_DRAW.uniform(0, SEND_PAUSE_S))
             allocation.reported.clear()
-            batch = list(allocation.records)
             try:
-                if batch:
-                    request = RecordsRequest(
-                        node_id=self.node_id,
-                        session_epoch=self.epoch,
-                        attempt_no=spec.attempt_no,
-                        records=batch,
-                    )
-                    body = await self._call(
-                        "records", f"{path}/records", msgspec.json.encode(request)
-                    )
-                    allocation.acknowledge(msgspec.json.decode(body, type=RecordsReply).acked_seq)
-                    for numbered in batch:
-                        if isinstance(numbered.record, StateRecord):
-                            self._on_state(allocation.assignment, numbered.record.observed)
-                if allocation.log:
-                    query = urlencode(
-                        {
-                            "offset": allocation.log_offset,
-                            "attempt_no": spec.attempt_no,
-                            "node_id": self.node_id,
-                            "session_epoch": self.epoch,
-                        }
-                    )
-                    data, allocation.log = allocation.log, b""
-                    body = await self._call(
-                        "logs", f"{path}/logs/0/stdout?{query}", data, kind="octet-stream"
-                    )
-                    allocation.log_offset = msgspec.json.decode(body, type=LogsReply).next_offset
+                await self.send_records(allocation)
+                await self.send_log(allocation)
             except Refused as error:
                 if error.status in (404, 410):
                     return
@@ -325,6 +304,42 @@ class SimulatedAgent:
             except (OSError, TimeoutError):
                 allocation.reported.set()
                 await asyncio.sleep(ERROR_PAUSE_S)
+
+    async def send_records(self, allocation: SimulatedAllocation) -> None:
+        """All that it has reported, if anything. Raises Refused, OSError or TimeoutError."""
+        spec, batch = allocation.assignment.spec, list(allocation.records)
+        if not batch:
+            return
+        request = RecordsRequest(
+            node_id=self.node_id,
+            session_epoch=self.epoch,
+            attempt_no=spec.attempt_no,
+            records=batch,
+        )
+        path = f"/allocations/{spec.allocation_id}/records"
+        body = await self._call("records", path, msgspec.json.encode(request))
+        allocation.acknowledge(msgspec.json.decode(body, type=RecordsReply).acked_seq)
+        for numbered in batch:
+            if isinstance(numbered.record, StateRecord):
+                self._on_state(allocation.assignment, numbered.record.observed)
+
+    async def send_log(self, allocation: SimulatedAllocation) -> None:
+        """What it has written since, if anything. Raises Refused, OSError or TimeoutError."""
+        spec = allocation.assignment.spec
+        if not allocation.log:
+            return
+        query = urlencode(
+            {
+                "offset": allocation.log_offset,
+                "attempt_no": spec.attempt_no,
+                "node_id": self.node_id,
+                "session_epoch": self.epoch,
+            }
+        )
+        path = f"/allocations/{spec.allocation_id}/logs/0/stdout?{query}"
+        data, allocation.log = allocation.log, b""
+        body = await self._call("logs", path, data, kind="octet-stream")
+        allocation.log_offset = msgspec.json.decode(body, type=LogsReply).next_offset
 
     async def _call(
         self, what: str, path: str, body: str | bytes, *, token: str = "", kind: str = "json"
@@ -354,7 +369,9 @@ class SimulatedAgent:
         task.add_done_callback(self._tasks.discard)
 
 
-class _Allocation:
+class SimulatedAllocation:
+    """What a simulated agent keeps of one allocation."""
+
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
         self.changed = asyncio.Event()
@@ -404,7 +421,7 @@ def _workers(spec: Any) -> list[Record]:
     ]
 
 
-def _metrics(allocation: _Allocation, behaviour: Behaviour) -> MetricsRecord:
+def metrics_of(allocation: SimulatedAllocation, behaviour: Behaviour) -> MetricsRecord:
     first = allocation.step + 1
     allocation.step += behaviour.steps_per_report
     steps = list(range(first, allocation.step + 1))
