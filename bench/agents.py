@@ -115,7 +115,7 @@ def print_usage(
 ) -> None:
     for name, usage in after.items():
         share = (usage.cpu_s - before[name].cpu_s) / took_s
-        print(f"    {name:28} {100 * share:5.0f} % of a core, {usage.rss_bytes / 2**20:6.0f} MiB")
+        print(f"    {name:28} {100 * share:5.1f} % of a core, {usage.rss_bytes / 2**20:6.0f} MiB")
     print(f"    {'the simulated agents':28} {100 * own_s / took_s:5.0f} % of a core")
 
 
