@@ -252,6 +252,11 @@ async def trials(plane: ControlPlane, given: argparse.Namespace) -> list[Trials]
     found: list[Trials] = []
     meter, cluster = Meter(plane), Cluster(plane, 64)
     await cluster.join()
+    await asyncio.sleep(given.rest_s)
+    rest_before, rest_began = meter.used(), time.perf_counter()
+    await asyncio.sleep(given.rest_s)
+    rest_after, rest_s = meter.used(), time.perf_counter() - rest_began
+    by_itself = {part: (rest_after[part] - rest_before[part]) / rest_s for part in PARTS}
     try:
         for size, num in ((1, given.singles), (64, given.gangs)):
             for is_burst in (False, True):
@@ -266,7 +271,12 @@ async def trials(plane: ControlPlane, given: argparse.Namespace) -> list[Trials]
                         ),
                     )
                 after, wall_s = meter.used(), time.perf_counter() - began
-                used = Used(**{part: max(0.0, after[part] - before[part]) for part in PARTS})
+                used = Used(
+                    **{
+                        part: max(0.0, after[part] - before[part] - wall_s * by_itself[part])
+                        for part in PARTS
+                    }
+                )
                 found.append(
                     Trials(nodes=size, trials=num, is_burst=is_burst, wall_s=wall_s, used=used)
                 )
