@@ -172,6 +172,7 @@ class Agent:
     async def _sessions(self) -> None:
         while not self._is_gone:
             session = await self._register()
+            is_refused = False
             try:
                 chores = Chores(
                     self._plane,
@@ -197,6 +198,9 @@ class Agent:
             except* RequestRefused as errors:
                 # Most likely the credential was revoked; registering reports that, or repairs it.
                 log.warning("session_refused", error=str(errors.exceptions[0]))
+                is_refused = True
+            # Not above: there the end of this task would become a group of exceptions, and a failure.
+            if is_refused and not self._is_gone:
                 await asyncio.sleep(NAME_TAKEN_PAUSE_S)
 
     async def _register(self) -> Session:

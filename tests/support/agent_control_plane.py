@@ -96,6 +96,8 @@ class TestControlPlane:
         self.refuse_records_with_name: str | None = None
         self.ends_sessions_first = False
         """Whether a node that says it is gone is refused before that request is answered."""
+        self.forgets_nodes_first = False
+        """Whether its credential is void by then, too."""
         self.num_refused = 0
         self.superseded: set[str] = set()
         self.secrets: dict[str, str] = {}
@@ -296,6 +298,12 @@ class TestControlPlane:
 
     def take_leave(self, body: dict[str, Any]) -> wire.LeaveReply:
         request = wire.load(wire.LeaveRequest, body)
+        if request.stage == "gone" and self.forgets_nodes_first:
+            with self.lock:
+                self.credentials, self.next_credential = set(), None
+            deadline = time.monotonic() + 5.0
+            while not self.num_refused and time.monotonic() < deadline:
+                time.sleep(0.02)
         if request.stage == "gone" and self.ends_sessions_first:
             self.epoch += 1
             deadline = time.monotonic() + 2.0
@@ -447,6 +455,7 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
                     raise ConnectionAbortedError
                 return answer
             if not plane.accepts(token):
+                plane.num_refused += 1
                 return 401, _problem("auth.invalid", "no such credential")
             if parts[0] == "blobs":
                 blob = plane.blobs.get(parts[1])

@@ -178,10 +178,11 @@ def test_a_pilot_leaves_only_when_the_files_of_its_job_are_kept(
     assert plane.final_outputs(spec.trial_id) is not None
 
 
+@pytest.mark.parametrize("refusal", ["ends_sessions_first", "forgets_nodes_first"])
 def test_a_pilot_that_is_gone_takes_being_refused_for_no_failure(
-    pilot: Any, plane: Any, wait_for: Any
+    pilot: Any, plane: Any, wait_for: Any, refusal: str
 ) -> None:
-    plane.ends_sessions_first = True
+    setattr(plane, refusal, True)
     agent = pilot(IDLE_EXIT_S="1")
     assert ended(agent.process, wait_for) == 0
     assert plane.left[-1][0] == "gone"
