@@ -59,6 +59,7 @@ DIGESTS = {
     "0049_reports.py": "081c1a8a39f5ceabaedd22e841846a508ed01225c9c48ae4357bec8de0515749",
     "0050_reservations.py": "9fdcf4624885ef66ec4da13cf74a2658a644bde8e859ad0996fb26ba1874bd3a",
     "0051_roles.py": "890ec7ba9b7d3cb7fe240819209b804ca51ead42fed6d80569697c56d1bf3cf6",
+    "0052_cold_metrics.py": "129e6b1cbd32ec22f832ff3f6cc5d3a61f79dd6c57ba49dc64bfd32e8d8d5223",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

@@ -72,6 +72,7 @@ class MetricBlockRow(Base):
     num_points: Mapped[int]
     rollup: Mapped[bytes] = mapped_column(LargeBinary)
     data: Mapped[bytes] = mapped_column(LargeBinary)
+    """Points, or where in a file of cold metrics they are: see `metrics_codec.cold_place`."""
 
 
 class MetricSpanRow(Base):
@@ -86,6 +87,30 @@ class MetricSpanRow(Base):
     num_points: Mapped[int] = mapped_column(BigInteger)
     bucket_steps: Mapped[int] = mapped_column(BigInteger)
     rollup: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class MetricFileRow(Base):
+    """A Parquet file with the points of a trial's blocks, in the store of cold metrics. Written before the
+    file is, and deleted after it, so that no file is there without its row."""
+
+    __tablename__ = "metric_files"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    trial_id: Mapped[int] = mapped_column(BigInteger, index=True)
+    """No foreign key: the file outlives its trial until it is deleted."""
+    name: Mapped[str] = mapped_column(String(120))
+    """Path within the store."""
+    size_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
+    num_points: Mapped[int] = mapped_column(BigInteger, default=0)
+    group_rows: Mapped[int]
+    """Rows of each row group but the last."""
+    created_at: Mapped[dt.datetime]
+    stored_at: Mapped[dt.datetime | None]
+    """When the file had been written and read back. Blocks refer to it from then on."""
+    finished_at: Mapped[dt.datetime | None]
+    """When nobody was at work on it any more."""
+    retired_at: Mapped[dt.datetime | None]
+    """When the last block that referred to it was gone; the file is deleted some time later."""
 
 
 class LogStreamRow(Base):

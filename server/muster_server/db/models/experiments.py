@@ -224,6 +224,8 @@ class TrialRow(Base):
     """When retention looked at all of its metrics; null: it has not, or there are newer ones."""
     num_points_dropped: Mapped[int] = mapped_column(BigInteger, default=0)
     """Number of metric points that retention has deleted."""
+    cold_at: Mapped[dt.datetime | None]
+    """When all points of its metrics were in a file; null: some are in the database."""
 
     __table_args__ = (
         UniqueConstraint("experiment_id", "no"),
