@@ -230,6 +230,12 @@ class Settings(BaseSettings):
     """Age in days at which metrics of ended trials are downsampled for good, in series of more than
     1,000 points: some 32 buckets of 4,096 points keep their first, least, greatest and last
     point, their mean and their count. Unset: never."""
+    metric_cold_days: int | None = Field(default=None, ge=1)
+    """Age in days at which points of metrics of ended trials leave the database for Parquet files in
+    `MUSTER_METRIC_COLD_URL`, from which charts and exports read them. Unset: never."""
+    metric_cold_url: str | None = None
+    """Where these files are: the absolute path of a folder that all API servers and Celery workers see,
+    s3://bucket/prefix or gs://bucket/prefix. Needs the extra `cold`. Keep it set while there are files."""
 
     oidc_issuer: str | None = None
     """Issuer of the OpenID provider that people sign in with, such as
@@ -356,6 +362,22 @@ class Settings(BaseSettings):
     def _has_a_client(self) -> Self:
         if self.oidc_issuer is not None and not self.oidc_client_id:
             raise ValueError("MUSTER_OIDC_ISSUER needs MUSTER_OIDC_CLIENT_ID")
+        return self
+
+    @field_validator("metric_cold_url")
+    @classmethod
+    def _is_a_store(cls, value: str | None) -> str | None:
+        if not value:
+            return None
+        is_place = value.startswith("/") or re.fullmatch(r"(s3|gs)://[^/@?#]+(/[^@?#]*)?", value)
+        if not is_place:
+            raise ValueError("must be an absolute path, s3://bucket/prefix or gs://bucket/prefix")
+        return value
+
+    @model_validator(mode="after")
+    def _has_a_store(self) -> Self:
+        if self.metric_cold_days is not None and self.metric_cold_url is None:
+            raise ValueError("MUSTER_METRIC_COLD_DAYS needs MUSTER_METRIC_COLD_URL")
         return self
 
     @field_validator("router_url")

@@ -74,7 +74,7 @@ def imported(folder: Path) -> Iterator[tuple[str, Path]]:
     ("folder", "extras"),
     [
         *(
-            (str(path.relative_to(ROOT)), {"local"} if path.name == "local" else {"server"})
+            (str(path.relative_to(ROOT)), {"local"} if path.name == "local" else {"server", "cold"})
             for path in sorted((ROOT / "server/muster_server").iterdir())
             if path.suffix == ".py"
             or (path.is_dir() and path.name not in ("static", "__pycache__"))

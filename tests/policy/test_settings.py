@@ -37,6 +37,16 @@ def test_every_server_setting_says_what_it_means():
         ("PORT", "http", "valid integer"),
         ("LOG_FORMAT", "xml", "'auto', 'console' or 'json'"),
         ("PUBLIC_URL", "muster.example", "must look like https://muster.example"),
+        (
+            "METRIC_COLD_URL",
+            "cold/metrics",
+            "must be an absolute path, s3://bucket/prefix or gs://",
+        ),
+        (
+            "METRIC_COLD_URL",
+            "s3://key:secret@bucket",
+            "must be an absolute path, s3://bucket/prefix",
+        ),
     ],
 )
 def test_a_wrong_setting_names_variable_value_and_form(monkeypatch, name, value, says):
@@ -48,6 +58,14 @@ def test_a_wrong_setting_names_variable_value_and_form(monkeypatch, name, value,
     (line,) = explain(caught.value)
     assert f"MUSTER_{name}='{value}'" in line or name == "PUBLIC_URL"
     assert says in line
+
+
+def test_an_age_of_cold_metrics_needs_a_place_for_them(monkeypatch):
+    monkeypatch.setenv("MUSTER_METRIC_COLD_DAYS", "30")
+    with pytest.raises(ValidationError, match="DAYS needs MUSTER_METRIC_COLD_URL"):
+        Settings()
+    monkeypatch.setenv("MUSTER_METRIC_COLD_URL", "/srv/muster-metrics")
+    assert Settings().metric_cold_days == 30
 
 
 def test_settings_can_be_printed_without_their_secrets():

@@ -94,6 +94,7 @@ export const errors: Readonly<Record<string, string>> = {
   "exports.piece_too_large": "代理一次发送的内容太大，请使用与服务器相同版本的代理。",
   "exports.no_preview": "这个导出是供下载的文件，不是预览。",
   "mcp.not_installed": "此服务器未安装 mcp 软件包，因此没有面向助手的工具。",
+  "metrics.cold_unavailable": "这些指标在冷存储中，目前无法读取，请稍后再试。",
   "media.not_found": "该试验没有这个媒体项。",
   "media.not_fetched": "内容还在节点的存储里，需要先取回。",
   "media.unavailable": "无法取得内容。",

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import and_, delete, func, insert, or_, select, tuple_
+from sqlalchemy import ColumnElement, and_, delete, func, insert, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import MetricBatchRow, MetricBlockRow, MetricSpanRow
 from muster_server.domain.metrics import BLOCK_POINTS
 
 from .metrics import chunked, table_of
+from .metrics_codec import COLD_CODECS
 
 
 class Rollup(NamedTuple):
@@ -152,6 +153,11 @@ def block_data(session: Session, keys: Sequence[tuple[int, int]]) -> dict[tuple[
         for series_id, first_step, data in rows:
             found[series_id, first_step] = data
     return found
+
+
+def is_cold() -> ColumnElement[bool]:
+    """Return the condition of blocks whose points are in a file."""
+    return func.substr(MetricBlockRow.data, 1, 1).in_(COLD_CODECS)
 
 
 @dataclass(frozen=True)

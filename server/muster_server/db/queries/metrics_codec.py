@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,11 @@ _CODEC_RAW = 1
 _CODEC_SHUFFLE_ZLIB = 1
 _CODEC_DOWNSAMPLED = 2
 """Codec of a block that holds only the points that `downsample` has kept."""
+_CODEC_COLD = 3
+_CODEC_COLD_DOWNSAMPLED = 4
+"""Codecs of blocks whose points are in a file of cold metrics."""
+COLD_CODECS = (bytes([_CODEC_COLD]), bytes([_CODEC_COLD_DOWNSAMPLED]))
+_COLD = struct.Struct("<BIQQ")
 
 
 @dataclass(frozen=True)
@@ -158,7 +164,30 @@ def encode_block(points: Points, *, is_downsampled: bool = False) -> bytes:
 
 def is_downsampled(data: bytes) -> bool:
     """Return whether an encoded block has lost points to retention."""
-    return data[0] == _CODEC_DOWNSAMPLED
+    return data[0] in (_CODEC_DOWNSAMPLED, _CODEC_COLD_DOWNSAMPLED)
+
+
+class ColdPlace(NamedTuple):
+    """Where the points of a cold block are."""
+
+    file_id: int
+    first_row: int
+    """Row of the file, counted from 0."""
+    num_rows: int
+
+
+def encode_cold(place: ColdPlace, *, is_downsampled: bool) -> bytes:
+    """Return the data of a block whose points are in a file."""
+    codec = _CODEC_COLD_DOWNSAMPLED if is_downsampled else _CODEC_COLD
+    return _COLD.pack(codec, place.num_rows, place.file_id, place.first_row)
+
+
+def cold_place(data: bytes) -> ColdPlace | None:
+    """Return where the points of a block are; None if `data` has them."""
+    if data[0] not in (_CODEC_COLD, _CODEC_COLD_DOWNSAMPLED):
+        return None
+    _, num_rows, file_id, first_row = _COLD.unpack(data)
+    return ColdPlace(file_id, first_row, num_rows)
 
 
 def downsample(points: Points, width: int, cut_after: int | None = None) -> Points:

@@ -21,8 +21,9 @@ from muster_server.db.engine import Database
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries import metrics_blocks as blocks_db
 from muster_server.db.queries.metrics import SeriesRecord
-from muster_server.db.queries.metrics_codec import Points, concat, decode_block, in_order
+from muster_server.db.queries.metrics_codec import Points, concat, in_order
 
+from .cold import decoded
 from .curves import CurveSegment, segments_of, shown_groups
 from .loading import tails_of
 
@@ -171,7 +172,8 @@ def next_points(session: Session, segment: CurveSegment, position: int) -> tuple
     end = segment.last_step
     if len(blocks) == BLOCKS_AT_ONCE:
         end = min(end, blocks[-1].last_step)
-    points = concat([*(decode_block(d) for _, d in sorted(data.items())), tail])
+    stored = decoded(session, data)
+    points = concat([*(stored[key] for key in sorted(stored)), tail])
     return in_order(points).between(position, end), end
 
 

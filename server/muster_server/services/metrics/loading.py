@@ -27,7 +27,6 @@ from muster_server.db.queries.metrics_codec import (
     bucketed,
     concat,
     decode_batch,
-    decode_block,
     decode_rollups,
     in_order,
     is_downsampled,
@@ -35,6 +34,7 @@ from muster_server.db.queries.metrics_codec import (
 )
 from muster_server.domain.metrics import SPAN_MIN_WIDTH
 
+from .cold import decoded
 from .curves import CurveSegment
 
 UNBOUNDED = 1 << 62
@@ -92,9 +92,10 @@ def load(
         whole.append(sorted([*of_spans, *whole_blocks]) if of_spans else whole_blocks)
         cut.append([b for b, w in zip(mine, is_whole, strict=True) if not w])
     data = blocks_db.block_data(session, [(b.series_id, b.first_step) for bs in cut for b in bs])
+    stored = decoded(session, data)
     loaded = []
     for segment, tail, whole_parts, cut_blocks in zip(segments, tails, whole, cut, strict=True):
-        points = [decode_block(data[b.series_id, b.first_step]) for b in cut_blocks]
+        points = [stored[b.series_id, b.first_step] for b in cut_blocks]
         exact = in_order(concat([*points, tail])).between(segment.first_step, segment.last_step)
         kept = [b for b in cut_blocks if is_downsampled(data[b.series_id, b.first_step])]
         kept_width = max((rollup_width(b.rollup) for b in kept), default=0)
@@ -139,9 +140,10 @@ def draw(session: Session, parts: LoadedSegment, width: int) -> Drawn:
         if lost:
             found.append(decode_rollups([b.rollup for b in lost]))
             kept_width = max(kept_width, *(rollup_width(b.rollup) for b in lost))
-        whole = [block for _, block in sorted(data.items()) if not is_downsampled(block)]
+        whole = {key: block for key, block in data.items() if not is_downsampled(block)}
         if whole:
-            points = concat([decode_block(block) for block in whole])
+            stored = decoded(session, whole)
+            points = concat([stored[key] for key in sorted(stored)])
             found.append(bucketed(as_entries(points), width))
     if len(parts.exact):
         found.append(as_entries(parts.exact))

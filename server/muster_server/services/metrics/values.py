@@ -5,8 +5,9 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from muster_server.db.queries import metrics_blocks as blocks_db
-from muster_server.db.queries.metrics_codec import concat, decode_block, in_order
+from muster_server.db.queries.metrics_codec import concat, in_order
 
+from .cold import decoded
 from .curves import groups_of, lowest_ranks, segments_of
 from .loading import tails_of
 
@@ -20,7 +21,7 @@ def value_at(session: Session, trial_id: int, name: str, step: int) -> float | N
             tail = tails_of(session, [segment], first, last)[0]
             block = blocks_db.block_starts(session, segment.record.id, last)[:1]
             data = blocks_db.block_data(session, [(segment.record.id, at) for at in block])
-            points = in_order(concat([*(decode_block(d) for d in data.values()), tail]))
+            points = in_order(concat([*decoded(session, data).values(), tail]))
             points = points.between(first, last)
             if len(points):
                 return float(points.values[-1])
