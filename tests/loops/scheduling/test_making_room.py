@@ -271,9 +271,9 @@ def test_a_gang_of_roles_gives_way_whole_to_another_one_and_comes_back(
     second = submit(80)
     controller.tick()
     told = node.poll()
-    assert {a.spec.allocation_id: (a.desired, a.stop_kind) for a in told.values()} == {
-        id_: ("stop", "preempt") for id_ in members
-    }
+    assert {a.spec.allocation_id: (a.desired, a.stop_kind) for a in told.values()} == dict.fromkeys(
+        members, ("stop", "preempt")
+    )
     (event,) = show("/trials/1/events?type=attempt.preempted")["items"]
     assert f"trial 1 of experiment {second} has priority 80" in event["message"]
 
