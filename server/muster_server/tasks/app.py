@@ -21,7 +21,7 @@ from muster_server.live.publisher import Publisher
 from muster_server.live.writes import KEY_PREFIX
 from muster_server.security.encryption import key_ring_or_none
 from muster_server.services.core.liveness import worker_sweeps
-from muster_server.services.metrics import compaction
+from muster_server.services.metrics import compaction, cooling
 from muster_server.services.notifications import sending
 from muster_server.settings import Settings, get_settings
 from muster_server.tasks.names import QUEUE
@@ -36,7 +36,11 @@ SENDERS_MAX = 2
 """Threads of a worker that send notifications at once. The others stay free for what is quick: a
 receiver that does not answer occupies a thread for half a minute."""
 
+COOLERS_MAX = 1
+"""Threads of a worker that move points into files at once: a trial of 100 million takes minutes."""
+
 _senders = threading.BoundedSemaphore(SENDERS_MAX)
+_coolers = threading.BoundedSemaphore(COOLERS_MAX)
 
 
 def broker_url(redis_url: str | None) -> str:
@@ -117,6 +121,18 @@ def compact_metrics(trial_id: int) -> None:
     )
 
 
+@celery.task(name="muster.cool_metrics")  # type: ignore[untyped-decorator]
+def cool_metrics() -> None:
+    """Move the points of trials that ended long ago into files, unless this process is at it already."""
+    days = get_settings().metric_cold_days
+    if days is None or not _coolers.acquire(blocking=False):
+        return
+    try:
+        cooling.cool_due(get_database(), clock.now(), days=days)
+    finally:
+        _coolers.release()
+
+
 @celery.task(name="muster.sweep")  # type: ignore[untyped-decorator]
 def sweep() -> None:
     """Find what there is to compact, and delete what has expired."""
@@ -134,12 +150,17 @@ def sweep() -> None:
             (trial_id,), expires=max(10.0, settings.sweep_interval_s)
         )
 
+    def cool() -> Any:
+        return cool_metrics.apply_async(expires=max(10.0, settings.sweep_interval_s))
+
     sweep_once(
         get_database(),
         clock.now(),
         enqueue=enqueue,
+        cool=cool if settings.metric_cold_url is not None else None,
         log_retention_days=settings.log_retention_days,
         metric_retention_days=settings.metric_retention_days,
+        metric_cold_days=settings.metric_cold_days,
         audit_retention_days=settings.audit_retention_days,
         keys=key_ring_or_none(settings),
     )

@@ -16,7 +16,7 @@ from muster_server.security.encryption import KeyRing
 from muster_server.services.core import blobs, retention
 from muster_server.services.goodput import updating as goodput
 from muster_server.services.goodput import weekly
-from muster_server.services.metrics import compaction
+from muster_server.services.metrics import compaction, cooling
 from muster_server.services.metrics import retention as metrics_retention
 from muster_server.services.notifications import retention as notification_retention
 from muster_server.services.secrets import audit_retention
@@ -32,14 +32,17 @@ def sweep_once(
     now: dt.datetime,
     *,
     enqueue: Callable[[int], object],
+    cool: Callable[[], object] | None = None,
     log_retention_days: int | None = None,
     metric_retention_days: int | None = None,
+    metric_cold_days: int | None = None,
     audit_retention_days: int | None = None,
     keys: KeyRing | None = None,
 ) -> list[int]:
     """Enqueue the compaction of every trial that is due, delete what is of no use, downsample what
     is old, and account for slot-seconds.
 
+    cool: enqueues the move of trials' points into files; None: there is no store for such files.
     Each part has transactions of its own, short ones, and one that fails does not keep the others
     from running. Returns the trials enqueued.
     """
@@ -71,6 +74,11 @@ def sweep_once(
         metrics_retention.downsample_old(database, now, days=metric_retention_days)
     except Exception:
         log.exception("downsampling_failed")
+    if cool is not None:
+        try:
+            _keep_cold(database, now, cool, days=metric_cold_days)
+        except Exception:
+            log.exception("cold_metrics_failed")
     try:
         goodput.update_due(database, now, budget_s=PART_S)
     except Exception:
@@ -87,6 +95,18 @@ def sweep_once(
         except Exception:
             log.exception("removing_audit_records_failed")
     return due
+
+
+def _keep_cold(
+    database: Database, now: dt.datetime, cool: Callable[[], object], *, days: int | None
+) -> None:
+    """Have points leave the database where some are due, and delete files of no use."""
+    if days is not None:
+        with database.read() as session:
+            due = cooling.due_trials(session, now, days=days)
+        if due:
+            cool()
+    cooling.delete_unneeded(database, now)
 
 
 def _swept(sweep: parts.Sweep, now: dt.datetime, session: Session, limit: int) -> int:

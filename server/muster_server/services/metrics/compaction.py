@@ -27,6 +27,7 @@ from muster_server.db.queries.metrics import SeriesRecord
 from muster_server.db.queries.metrics_codec import (
     Points,
     add_to_rollup,
+    cold_place,
     concat,
     decode_block,
     downsample,
@@ -41,7 +42,7 @@ from muster_server.db.queries.metrics_codec import (
 )
 from muster_server.domain.metrics import SPAN_BLOCKS
 from muster_server.domain.states import TERMINAL_TRIAL
-from muster_server.services.metrics import summaries
+from muster_server.services.metrics import cooling, summaries
 
 from .chunks import CompactionChunk, Removal, plan_removal, read_chunk, remove
 
@@ -117,6 +118,9 @@ def compact_trial(
                 return Compacted(num_batches, num_points, is_done=True)
         with database.read() as session:
             part = _plan(session, chunk, pace.size)
+            late = _late_blocks(session, part)
+        if late and cooling.thaw(database, trial_id, late, whole=False):
+            continue
         if not _write(database, part, pace):
             chunk = None  # another compaction was faster: see what it has left
             continue
@@ -223,14 +227,29 @@ def _append(
 ) -> None:
     """Points after all there are: only the last, not yet full block is written again.
 
-    One that retention has thinned out stays as it is: what follows is as exact as anything.
+    One that retention has thinned out stays as it is: what follows is as exact as anything. So does one
+    whose points are in a file.
     """
     merged = points
-    if last is not None and last.data is not None and not is_downsampled(last.data):
+    if (
+        last is not None
+        and last.data is not None
+        and not is_downsampled(last.data)
+        and cold_place(last.data) is None
+    ):
         merged = concat([decode_block(last.data), points])
         part.replaced.append((series.id, last.first_step))
     part.blocks.extend(_block_row(series, block) for block in split_blocks(merged))
     part.compacted.append({"of": series.id, "step": int(points.steps[-1])})
+
+
+def _late_blocks(session: Session, part: _BatchPart) -> list[tuple[int, int]]:
+    """Return the blocks that late points of a part are merged into, by (series, first step)."""
+    return [
+        (late.series.id, first_step)
+        for late in part.late
+        for first_step in _into_blocks(session, late.series, in_order(late.points))
+    ]
 
 
 class _Raced(Exception):
@@ -257,10 +276,11 @@ def _write_part(session: Session, part: _BatchPart) -> None:
     }:
         raise _Raced
     # Whatever retention has looked at: there is something new to look at.
+    is_done = TrialRow.downsampled_at.is_not(None) | TrialRow.cold_at.is_not(None)
     session.execute(
         update(TrialRow)
-        .where(TrialRow.id == part.trial_id, TrialRow.downsampled_at.is_not(None))
-        .values(downsampled_at=None)
+        .where(TrialRow.id == part.trial_id, is_done)
+        .values(downsampled_at=None, cold_at=None)
         .execution_options(synchronize_session=False)
     )
     blocks_db.delete_these_blocks(session, part.replaced)
@@ -295,10 +315,7 @@ def _write_late(
     is_repeated = len(points) < num_new
     first_step = int(points.steps[0])
     blocks_db.delete_spans(session, series.id, first_step)
-    starts = blocks_db.block_starts(session, series.id, first_step)
-    at = np.searchsorted(starts, points.steps, side="right") - 1
-    at = np.maximum(at, 0)  # before the first block: into it
-    into = {starts[i]: points.only(at == i) for i in np.unique(at).tolist()}
+    into = _into_blocks(session, series, points)
     is_repeated |= _rewrite(session, series, into, last.first_step)
     session.execute(
         update(MetricSeriesRow)
@@ -309,11 +326,21 @@ def _write_late(
     return is_repeated
 
 
+def _into_blocks(session: Session, series: SeriesRecord, points: Points) -> dict[int, Points]:
+    """Return ordered points by the first step of the block into which they go."""
+    starts = blocks_db.block_starts(session, series.id, int(points.steps[0]))
+    at = np.searchsorted(starts, points.steps, side="right") - 1
+    at = np.maximum(at, 0)  # before the first block: into it
+    return {starts[i]: points.only(at == i) for i in np.unique(at).tolist()}
+
+
 def _rewrite(
     session: Session, series: SeriesRecord, into: dict[int, Points], last_first_step: int
 ) -> bool:
     """Merge points into blocks, given by their first steps. True when a step was there already."""
     data = blocks_db.block_data(session, [(series.id, first_step) for first_step in into])
+    if any(cold_place(block) is not None for block in data.values()):
+        raise _Raced
     blocks: list[Points] = []
     is_repeated = False
     for first_step, points in into.items():

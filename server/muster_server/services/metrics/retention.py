@@ -27,6 +27,7 @@ from muster_server.db.models import (
     TrialRow,
 )
 from muster_server.db.pace import Pace, paced
+from muster_server.db.queries import metrics_blocks as blocks_db
 from muster_server.db.queries.metrics_codec import (
     decode_block,
     downsample,
@@ -39,6 +40,7 @@ from muster_server.schemas.data import LogRetentionOut, MetricRetentionOut, Rete
 
 from ..core.events import add_event
 from ..core.retention import is_old
+from . import cooling
 from .curves import groups_of
 
 KEPT_WHOLE_POINTS = 1_000
@@ -124,6 +126,7 @@ def _downsample_trial(
                 _note(database, trial_id, num_points, freed_bytes, now, days, is_done=False)
                 return Downsampled(0, num_points, freed_bytes)
             limit = pace.size
+            _thaw(database, trial_id, series_id, after_step, limit)
             with paced(database, pace) as session:
                 blocks = _next_blocks(session, series_id, after_step, limit)
                 for block in blocks:
@@ -135,6 +138,18 @@ def _downsample_trial(
             after_step = blocks[-1].first_step
     _note(database, trial_id, num_points, freed_bytes, now, days, is_done=True)
     return Downsampled(1, num_points, freed_bytes)
+
+
+def _thaw(database: Database, trial_id: int, series_id: int, after_step: int, limit: int) -> None:
+    """Bring the next blocks back into the database, to be thinned out there."""
+    with database.read() as session:
+        cold = session.scalars(
+            select(MetricBlockRow.first_step)
+            .where(MetricBlockRow.series_id == series_id, MetricBlockRow.first_step > after_step)
+            .order_by(MetricBlockRow.first_step)
+            .limit(limit)
+        ).all()
+    cooling.thaw(database, trial_id, [(series_id, first_step) for first_step in cold], whole=True)
 
 
 def _next_blocks(
@@ -231,7 +246,11 @@ def _metrics(session: Session, now: dt.datetime, days: int | None) -> MetricRete
         select(MetricBlockRow)
         .join(MetricSeriesRow, MetricSeriesRow.id == MetricBlockRow.series_id)
         .join(TrialRow, TrialRow.id == MetricSeriesRow.trial_id)
-        .where(_is_due(session, now, days), MetricSeriesRow.count > KEPT_WHOLE_POINTS)
+        .where(
+            _is_due(session, now, days),
+            MetricSeriesRow.count > KEPT_WHOLE_POINTS,
+            ~blocks_db.is_cold(),  # It frees little in the database.
+        )
     )
     num_trials, num_points, size_bytes = session.execute(
         long.with_only_columns(
