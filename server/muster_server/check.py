@@ -21,12 +21,15 @@ from .db.engine import Database, parsed_url, sqlite_file
 from .db.models import EventRow
 from .db.state import is_disk_full
 from .db.tables import schema_of
-from .errors import Conflict
+from .domain.messages import count
+from .errors import Conflict, Unavailable
 from .live.writes import why_refused
 from .security.encryption import key_ring
 from .settings import Settings, variables_of_settings
 
 MASK = "***"
+COLD_FILES_CHECKED = 1_000
+"""Files of cold metrics, the newest, of which it is seen that they are there."""
 CLOCK_SKEW_MAX_S = 10.0
 """Seconds by which two clocks may differ: sessions, tokens and agents' heartbeats tolerate that much."""
 
@@ -126,7 +129,7 @@ def _check_database(settings: Settings, say: Callable[[str], None]) -> bool:
                 say(f"database: FAILED ({refusal})")
                 return False
             say(f"database: ok (revision {schema.revision})")
-            return _check_clock(database, say)
+            return _check_clock(database, say) & _check_cold_metrics(settings, database, say)
         finally:
             database.dispose()
     except (SQLAlchemyError, OSError) as error:
@@ -184,6 +187,30 @@ def _check_clock(database: Database, say: Callable[[str], None]) -> bool:
     else:
         say("clock: ok")
     return not reason
+
+
+def _check_cold_metrics(settings: Settings, database: Database, say: Callable[[str], None]) -> bool:
+    """Check that the files of cold metrics are where the database says. Without any, that is fine."""
+    from .services.metrics import cooling
+
+    with database.read() as session:
+        num_files, size_bytes = cooling.stored(session)
+    if not num_files and settings.metric_cold_url is None:
+        return True
+    try:
+        missing = cooling.find_missing(database, COLD_FILES_CHECKED)
+    except Unavailable as error:
+        say(f"cold metrics: FAILED ({error.message})")
+        return False
+    if missing:
+        say(
+            f"cold metrics: FAILED ({len(missing)} of {min(num_files, COLD_FILES_CHECKED)} files looked at "
+            f"are missing or incomplete in {settings.metric_cold_url}, such as {missing[0]}. Copy them "
+            "back from where they were saved.)"
+        )
+        return False
+    say(f"cold metrics: ok ({count(num_files, 'file')}, {size_bytes / 1e9:.1f} GB)")
+    return True
 
 
 def _duration(seconds: float) -> str:

@@ -251,8 +251,10 @@ def _back_up_once(args: argparse.Namespace) -> int:
     from . import clock
     from .backup import BackupError, back_up, back_up_into, patiently
     from .db.migrations import current_revision, head_revision
+    from .domain.messages import count
     from .services.checkpoints.storages import files_elsewhere
     from .services.core.liveness import backup_made
+    from .services.metrics import cooling
 
     file, is_piped = args.file, str(args.file) == "-"
     if is_piped and (args.keep is not None or sys.stdout.isatty()):
@@ -291,6 +293,12 @@ def _back_up_once(args: argparse.Namespace) -> int:
                     session, file=str(args.file if is_piped else file.absolute()), now=clock.now()
                 )
                 elsewhere = files_elsewhere(session)
+                num_files, size_bytes = cooling.stored(session)
+            if num_files:
+                place = settings.metric_cold_url or "the folder that MUSTER_METRIC_COLD_URL was"
+                elsewhere.append(
+                    f"{count(num_files, 'file')} of cold metrics, {size_bytes / 1e9:.1f} GB, in {place}"
+                )
     name, to = ("backup", sys.stderr) if is_piped else (file, sys.stdout)
     _print(f"{name}: {_told(done)}, {done.size_bytes / 1e6:.1f} MB", to=to)
     for one in elsewhere:

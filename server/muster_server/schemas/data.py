@@ -246,7 +246,7 @@ class RetentionOut(Output):
 
 
 GrowthKind = Literal[
-    "metrics", "system_metrics", "logs", "events", "audit", "checkpoints", "outputs"
+    "metrics", "system_metrics", "logs", "events", "audit", "cold_metrics", "checkpoints", "outputs"
 ]
 GrowthPlace = Literal["database", "storage"]
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from sqlalchemy import delete, func, select
 
+from muster_server.check import _check_cold_metrics
 from muster_server.db.engine import Database
 from muster_server.db.models import (
     AllocationRow,
@@ -32,6 +33,7 @@ from muster_server.services.metrics import (
     compaction,
     cooling,
     export,
+    growth,
     ingest,
     retention,
     trial_curves,
@@ -526,6 +528,38 @@ def test_a_bucket_works_as_a_folder_does(
             assert cooling.delete_unneeded(database, LATER) == 1
             left = [key for key in bucket.keys("s3://metrics/") if key.endswith(".parquet")]
             assert left == []
+
+
+def test_check_names_files_that_are_missing(old: Trial, store: Path) -> None:
+    def said() -> tuple[bool, str]:
+        lines: list[str] = []
+        is_fine = _check_cold_metrics(get_settings(), old.database, lines.append)
+        return is_fine, "".join(lines)
+
+    assert said() == (True, "cold metrics: ok (0 files, 0.0 GB)")
+    old.cool()
+    assert said() == (True, "cold metrics: ok (1 file, 0.0 GB)")
+    (path,) = files(store)
+    path.write_bytes(path.read_bytes()[:-1])
+    is_fine, text = said()
+    assert not is_fine
+    assert f"1 of 1 files looked at are missing or incomplete in {store}" in text
+    assert path.name in text
+
+
+def test_the_forecast_counts_files_beside_the_database(old: Trial, store: Path) -> None:
+    def sizes() -> dict[str, int]:
+        with old.database.read() as session:
+            plan = retention.plan(session, LATER, metric_days=None, log_days=None)
+            found = growth.forecast(old.database, session, LATER, plan=plan, audit_days=None)
+        return {item.kind: item.size_bytes for item in found.items}
+
+    before = sizes()
+    old.cool()
+    after = sizes()
+    assert before["cold_metrics"] == 0
+    assert after["cold_metrics"] == files(store)[0].stat().st_size
+    assert after["metrics"] < 0.3 * before["metrics"]
 
 
 def test_the_guide_reads_the_files(

@@ -98,6 +98,7 @@ export const settings = {
       logs: "Logs",
       events: "Events",
       audit: "Audit log",
+      cold_metrics: "Cold metrics",
       checkpoints: "Checkpoints",
       outputs: "Outputs",
     },

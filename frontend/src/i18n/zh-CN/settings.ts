@@ -96,6 +96,7 @@ export const settings: Same<typeof english> = {
       logs: "日志",
       events: "事件",
       audit: "审计日志",
+      cold_metrics: "冷指标",
       checkpoints: "检查点",
       outputs: "输出",
     },

@@ -470,6 +470,33 @@ def thaw(database: Database, trial_id: int, keys: Sequence[BlockKey], *, whole: 
     return len(data)
 
 
+# ---------------------------------------------------------------- files that are there
+
+
+def _is_needed() -> ColumnElement[bool]:
+    return MetricFileRow.stored_at.is_not(None) & MetricFileRow.retired_at.is_(None)
+
+
+def stored(session: Session) -> tuple[int, int]:
+    """Return how many files blocks may refer to, and their bytes."""
+    query = select(func.count(), func.sum(MetricFileRow.size_bytes)).where(_is_needed())
+    num, size_bytes = session.execute(query).one()
+    return num, int(size_bytes or 0)
+
+
+def find_missing(database: Database, limit: int) -> list[str]:
+    """Return the names of files that are not in the store as they were written, of the newest `limit`.
+    Raises Unavailable."""
+    with database.read() as session:
+        rows = session.execute(
+            select(MetricFileRow.name, MetricFileRow.size_bytes)
+            .where(_is_needed())
+            .order_by(MetricFileRow.id.desc())
+            .limit(limit)
+        ).all()
+    return [row.name for row in rows if cold_store.size_of(row.name) != row.size_bytes]
+
+
 # ---------------------------------------------------------------- files that nobody needs
 
 

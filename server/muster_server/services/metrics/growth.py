@@ -19,6 +19,7 @@ from muster_server.db.models import (
     LogChunkRow,
     MetricBatchRow,
     MetricBlockRow,
+    MetricFileRow,
     MetricSeriesRow,
     NodeSampleRow,
     TrialOutputsRow,
@@ -128,6 +129,17 @@ _SOURCES: Sequence[tuple[GrowthKind, GrowthPlace, Sequence[_StoredRows]]] = (
     ("logs", "database", (_StoredRows(LogChunkRow.received_at, func.length(LogChunkRow.data)),)),
     ("events", "database", (_StoredRows(EventRow.at, _length(EventRow.message, EventRow.data)),)),
     ("audit", "database", (_StoredRows(AuditRow.at, _AUDIT_SIZE),)),
+    (
+        "cold_metrics",
+        "storage",
+        (
+            _StoredRows(
+                MetricFileRow.created_at,
+                MetricFileRow.size_bytes,
+                MetricFileRow.retired_at.is_(None),
+            ),
+        ),
+    ),
     (
         "checkpoints",
         "storage",
