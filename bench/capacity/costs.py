@@ -45,14 +45,14 @@ class Observed(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=
     at_once: Count
     calls: Count
     transactions: Annotated[float, msgspec.Meta(gt=0)]
-    """Of these calls. Fewer than calls where they shared them."""
+    """Number of transactions that these calls took; fewer than calls where they shared them."""
     wall_s: Positive
     loop_s: NotNegative
-    """Of `used.server`, in the thread that reads requests and writes answers."""
+    """Part of `used.server` in the thread that reads requests and writes answers."""
     used: Used
     """Above what is used when nobody calls."""
     each_server_s: list[NotNegative] = []
-    """Of single calls, one after another."""
+    """Costs of single calls, one after another."""
     each_database_s: list[NotNegative] = []
 
 
@@ -85,7 +85,7 @@ class CallCost(msgspec.Struct, kw_only=True, frozen=True):
     database_batch: float
     controller: float
     spread: tuple[float, ...]
-    """Of what a call takes, relative to the mean, in the server."""
+    """Spread of what a call takes in the server, relative to the mean."""
     database_spread: tuple[float, ...]
 
 

@@ -19,7 +19,7 @@ POLL_S = 25.0
 REPORT_S = 5.0
 DAY_S = 86_400.0
 FULL = 1.0
-"""Of a part's processors; from there on, what waits grows without end."""
+"""Share of a part's processors from which on what waits grows without end."""
 CALLS_MAX = 20_000
 """Drawn in one simulation, a tenth of them before anything is counted."""
 KINDS = {"heartbeat_sampled": "heartbeat"}
@@ -51,10 +51,10 @@ class Outcome:
     loads: dict[str, float]
     """Processors in use, of each part together."""
     full: dict[str, float]
-    """Of what each part has, 1 being all."""
+    """Share in use of what each part has, where 1 is all."""
     p50_ms: float
     p95_ms: float
-    """Of heartbeats; infinite where something is full."""
+    """Times of heartbeats; infinite where something is full."""
     heartbeats: int
     """How many were timed."""
     shared: float

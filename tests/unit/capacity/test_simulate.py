@@ -41,7 +41,7 @@ def test_an_output_without_a_part_is_refused(capacity: SimpleNamespace) -> None:
 
 
 def test_the_table_of_the_guide_is_that_of_the_command(capacity: SimpleNamespace) -> None:
-    """Of its first two rows: all of them take ten seconds."""
+    """Compare the first two rows alone, since all of them take ten seconds."""
     simulate = capacity.simulate
     costs = capacity.costs.read(simulate.FOLDER / "measured.json")
     page = simulate.PAGE.read_text()
